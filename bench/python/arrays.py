@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs models whose inputs and outputs are large arrays of NumPy: ours beside ONNX Runtime, in turn, in one process.
 
-    arrays.py [--rounds R] [--seconds S] [--device NAME] [--json]
+    arrays.py [ROWSxINNERxCOLUMNS[:Gelu] ...] [--rounds R] [--seconds S] [--device NAME] [--json]
 
-One caller. Of ONNX Runtime the better of one thread a run and all processors is taken. Each figure is the median of the rounds, in
+With sizes, linear layers of these sizes take the place of the usual cases. One caller. Of ONNX Runtime the better of one thread a run and all processors is taken. Each figure is the median of the rounds, in
 milliseconds a run. Needs Python's packages streampool, numpy, onnx and onnxruntime.
 """
 
@@ -23,12 +23,12 @@ import streampool as sp
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 
 
-def made(node, inputs, output, weights=()):
+def made(nodes, inputs, output, weights=(), opset=18):
     told = [helper.make_tensor_value_info(*each) for each in inputs]
     result = [helper.make_tensor_value_info(*output)]
     initial = [numpy_helper.from_array(array, name) for name, array in weights]
-    graph = helper.make_graph([node], "one", told, result, initial)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    graph = helper.make_graph(nodes, "one", told, result, initial)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     model.ir_version = 9
     return model
 
@@ -41,10 +41,10 @@ def cases():
         yield f"linear layer, {rows:,} x 256", linear(), {"x": drawn.standard_normal((rows, 256), np.float32)}
     picture = [1, 3, 640, 640]
     x = drawn.standard_normal(picture, np.float32)
-    yield "Relu of 1 x 3 x 640 x 640", made(helper.make_node("Relu", ["x"], ["y"]), [("x", F32, picture)], ("y", F32, picture)), {"x": x}
+    yield "Relu of 1 x 3 x 640 x 640", made([helper.make_node("Relu", ["x"], ["y"])], [("x", F32, picture)], ("y", F32, picture)), {"x": x}
     weight = drawn.standard_normal((8, 3, 3, 3), np.float32)
     conv = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)
-    yield "Conv 3 x 3 of it, 8 channels", made(conv, [("x", F32, picture)], ("y", F32, [1, 8, 640, 640]), [("w", weight)]), {"x": x}
+    yield "Conv 3 x 3 of it, 8 channels", made([conv], [("x", F32, picture)], ("y", F32, [1, 8, 640, 640]), [("w", weight)]), {"x": x}
     for rows in (20_000, 100_000):
         scatter = helper.make_node("ScatterND", ["x", "i", "u"], ["y"])
         inputs = [("x", F32, [rows, 64]), ("i", I64, [20_000, 1]), ("u", F32, [20_000, 64])]
@@ -53,7 +53,21 @@ def cases():
             "i": drawn.permutation(rows)[:20_000].reshape(-1, 1),
             "u": drawn.standard_normal((20_000, 64), np.float32),
         }
-        yield f"ScatterND, 20,000 x 64 into {rows:,}", made(scatter, inputs, ("y", F32, [rows, 64])), given
+        yield f"ScatterND, 20,000 x 64 into {rows:,}", made([scatter], inputs, ("y", F32, [rows, 64])), given
+
+
+def layers(sizes):
+    """The same for linear layers with a bias."""
+    drawn = np.random.default_rng(1)
+    for one in sizes:
+        numbers, _, activation = one.partition(":")
+        rows, inner, columns = map(int, numbers.split("x"))
+        weight = drawn.standard_normal((inner, columns), np.float32) * np.float32(inner**-0.5)
+        weights = [("w", weight), ("b", drawn.standard_normal(columns, np.float32))]
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["s"])]
+        nodes.append(helper.make_node(activation or "Identity", ["s"], ["y"]))
+        model = made(nodes, [("x", F32, [rows, inner])], ("y", F32, [rows, columns]), weights, opset=20)
+        yield one, model, {"x": drawn.standard_normal((rows, inner), np.float32)}
 
 
 def milliseconds(run, seconds):
@@ -69,13 +83,14 @@ def milliseconds(run, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("layers", nargs="*", metavar="ROWSxINNERxCOLUMNS[:Gelu]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--device", default="host")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     report = {}
-    for name, model, given in cases():
+    for name, model, given in layers(arguments.layers) if arguments.layers else cases():
         ours = sp.Session(model, arguments.device)
         theirs = []
         for threads in sorted({1, os.cpu_count()}):

@@ -57,9 +57,6 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
 /// Has a convolution write where an elementwise op will, if that op alone reads what the convolution makes and reads nothing
 /// else. So the op works in place. Says how many do.
 pub fn work_in_place(listing: &mut Listing) -> usize {
-    if !listing.has_conv() {
-        return 0;
-    }
     let mut uses = Uses::of(&listing.steps, uses::outputs(&listing.outputs));
     let mut found = 0;
     for place in 0..listing.steps.len() {

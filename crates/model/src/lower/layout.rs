@@ -13,7 +13,7 @@ use crate::trace::{ListedOp, Listing, Memory, Picture, Source};
 ///
 /// Pictures that ops combine element by element lie alike: all of them change, or none does.
 pub fn channels_last(listing: &mut Listing, wanted: ChannelsLast) -> usize {
-    if (wanted.dtypes.is_empty() && wanted.simple.is_empty()) || !listing.has_conv() {
+    if wanted.dtypes.is_empty() && wanted.simple.is_empty() {
         return 0;
     }
     if !wanted.throughout {

@@ -171,6 +171,12 @@ impl Finder<'_> {
         node.ints("axes").map(<[i64]>::len).or_else(named)
     }
 
+    /// The one number of an input that never changes.
+    fn number(&self, node: &Node, place: usize) -> Option<i64> {
+        let tensor = self.graph.constants.get(&node.input(place)?)?;
+        tensor.to_dtype(DType::I64).ok()?.item::<i64>().ok()
+    }
+
     /// How long the one axis is of what a node makes.
     fn length(&self, node: &Node) -> Option<usize> {
         let of = |id: &Option<ValueId>| self.lengths.get(&(*id)?).copied();
@@ -182,11 +188,7 @@ impl Finder<'_> {
             "Concat" => node.inputs.iter().map(of).sum(),
             "Cast" => of(node.inputs.first()?),
             "Unsqueeze" if self.input(node, 0)?.known() == Some(0) => Some(1),
-            "Reshape" => {
-                let sizes = self.graph.constants.get(&node.input(1)?)?;
-                let sizes = sizes.to_dtype(DType::I64).ok()?.to_vec::<i64>().ok()?;
-                (sizes == [-1]).then(|| of(node.inputs.first()?))?
-            }
+            "Reshape" if self.number(node, 1)? == -1 => of(node.inputs.first()?),
             "ConstantOfShape" => self.lengths_in.get(&node.input(0)?).copied(),
             _ if node.is_among(BROADCASTING) => {
                 let long = |id: &Option<ValueId>| match self.ranks[(*id)?.index()].known() {
@@ -200,12 +202,9 @@ impl Finder<'_> {
             }
             // One value of a list, for which no axis is left out.
             "Slice" => {
-                let listed = |place: usize| -> Option<i64> {
-                    let tensor = self.graph.constants.get(&node.input(place)?)?;
-                    tensor.to_dtype(DType::I64).ok()?.item::<i64>().ok()
-                };
-                let (whole, start, end) = (of(node.inputs.first()?)?, listed(1)?, listed(2)?);
-                let stepless = node.input(4).is_none() || listed(4)? == 1;
+                let (start, end) = (self.number(node, 1)?, self.number(node, 2)?);
+                let whole = of(node.inputs.first()?)?;
+                let stepless = node.input(4).is_none() || self.number(node, 4)? == 1;
                 stepless.then(|| part(whole, start, end).len())
             }
             _ => None,

@@ -156,8 +156,10 @@ impl Plans {
         // Each run pays for it, this one too.
         Budget::give_back_work(work(&listing.steps));
         let fused = fuse(&mut listing);
-        channels_last(&mut listing, weights.work().device().channels_last());
-        work_in_place(&mut listing);
+        if listing.has_conv() {
+            channels_last(&mut listing, weights.work().device().channels_last());
+            work_in_place(&mut listing);
+        }
         let plan = Plan::new(listing, kinds);
         let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;
         weights.settle(begin)?;

@@ -164,7 +164,9 @@ pub(super) fn left_by_another(instances: &OfLanes, lane: &Arc<Lane>) -> Option<B
     let is_only = candidates.len() == 1;
     let mut left = candidates.into_iter().filter(|candidate| {
         candidate.lane.upgrade().is_some_and(|other| {
-            let is_left = is_only || other.appended() - candidate.tick >= LEFT;
+            // The tick of a replay may not be given out yet.
+            let since = other.appended().saturating_sub(candidate.tick);
+            let is_left = is_only || since >= LEFT;
             is_left && other.is_over(candidate.tick)
         })
     });

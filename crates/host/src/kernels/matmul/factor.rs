@@ -9,7 +9,7 @@ use super::multiply::Unit;
 use crate::kernels::convert::{Float, Native};
 use crate::kernels::real::Real;
 use crate::kernels::simd::{Machine, vectorised};
-use crate::kernels::smooth::activate;
+use crate::kernels::smooth::activate_rows;
 
 /// An element type of the operands of a product.
 pub(in crate::kernels) trait Factor: Native {
@@ -33,8 +33,16 @@ pub(in crate::kernels) trait Factor: Native {
     fn scale(sum: Self::Unit, alpha: f64) -> Self::Unit;
     /// A sum plus an element of the bias.
     fn add(sum: Self::Unit, bias: Self::Out) -> Self::Unit;
-    /// The activation applied to sums.
-    fn activate<M: Machine>(activation: Activation, sums: &mut [Self::Unit]);
+    /// Applies the activation to the sums of these rows, which begin so far from one another.
+    ///
+    /// # Safety
+    /// As for [`activate_rows`].
+    unsafe fn activate<M: Machine>(
+        activation: Activation,
+        sums: *mut Self::Unit,
+        rows: (usize, usize),
+        columns: usize,
+    );
     /// A sum as an element of the product.
     fn narrow(sum: Self::Unit) -> Self::Out;
 }
@@ -65,8 +73,14 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            fn activate<M: Machine>(activation: Activation, sums: &mut [Self::Unit]) {
-                activate::<M, _>(activation, sums);
+            unsafe fn activate<M: Machine>(
+                activation: Activation,
+                sums: *mut Self::Unit,
+                rows: (usize, usize),
+                columns: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { activate_rows::<M, _>(activation, sums, rows, columns) }
             }
 
             #[inline(always)]
@@ -109,7 +123,13 @@ macro_rules! integers {
             }
 
             #[inline(always)]
-            fn activate<M: Machine>(_: Activation, _: &mut [i32]) {}
+            unsafe fn activate<M: Machine>(
+                _: Activation,
+                _: *mut i32,
+                _: (usize, usize),
+                _: usize,
+            ) {
+            }
 
             #[inline(always)]
             fn narrow(sum: i32) -> i32 {

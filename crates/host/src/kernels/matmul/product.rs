@@ -210,7 +210,7 @@ unsafe fn finish_part<T: Factor, M: Machine, const N: usize>(
                 }
             }
             if relu {
-                T::activate::<M>(Activation::Relu, &mut values);
+                T::activate::<M>(Activation::Relu, values.as_mut_ptr(), (1, 0), N);
             }
             let to = out.from(row, column).at.cast::<[T::Out; N]>();
             to.write_unaligned(values.map(T::narrow));
@@ -251,7 +251,7 @@ vectorised! {
             return unsafe { finish_simply::<T, M>(rows, columns, sums, out, epilogue.bias, relu) };
         }
         for row in 0..rows {
-            // SAFETY: the caller promises that there are so many rows and columns of sums, bias and product.
+            // SAFETY: the caller promises that there are so many rows and columns of sums and bias.
             unsafe {
                 let values = std::slice::from_raw_parts_mut(sums.at.add(row * sums.row), columns);
                 if epilogue.alpha != 1.0 {
@@ -291,17 +291,23 @@ vectorised! {
                         }
                     }
                 }
-                T::activate::<M>(epilogue.activation, values);
-                let out = out.from(row, 0);
-                if out.at.cast() == values.as_mut_ptr() {
-                    // The sums are the product.
-                    continue;
-                }
+            }
+        }
+        // SAFETY: the sums are rows of so many columns.
+        unsafe { T::activate::<M>(epilogue.activation, sums.at, (rows, sums.row), columns) };
+        if out.at.cast() == sums.at {
+            // The sums are the product.
+            return;
+        }
+        for row in 0..rows {
+            // SAFETY: the caller promises that there are so many rows and columns of sums and product.
+            unsafe {
+                let (values, out) = (sums.at.add(row * sums.row), out.from(row, 0));
                 if out.column == 1 {
-                    convert(values.as_ptr(), out.at, columns, T::narrow);
+                    convert(values, out.at, columns, T::narrow);
                 } else {
-                    for (column, &value) in values.iter().enumerate() {
-                        *out.from(0, column).at = T::narrow(value);
+                    for column in 0..columns {
+                        *out.from(0, column).at = T::narrow(*values.add(column));
                     }
                 }
             }

@@ -282,7 +282,7 @@ pub fn replays_keep_their_place(fixture: &Fixture) {
     assert_eq!(lane.get::<f32>(view), [expected; 16]);
 }
 
-/// One program replays on many queues at the same time, each with its own memory.
+/// One program replays on many queues at the same time, each with its own memory, while new queues come to it.
 pub fn eight_threads_replay_one_program(fixture: &Fixture) {
     let shape = [300];
     let (source, target) = (fixture.tensor::<f32>(&shape), fixture.tensor::<f32>(&shape));
@@ -300,6 +300,9 @@ pub fn eight_threads_replay_one_program(fixture: &Fixture) {
             scope.spawn(move || {
                 let (from, to) = (fixture.tensor::<f32>(&shape), fixture.tensor::<f32>(&shape));
                 for round in 0..60 {
+                    if round % 4 == 3 {
+                        lane = fixture.lane();
+                    }
                     let value = (thread * 100 + round) as f32;
                     lane.put(from, &[value; 300]);
                     lane.replay(program, &[from.span(), to.span()])

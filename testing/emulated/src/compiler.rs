@@ -13,7 +13,7 @@ use crate::text::{Entry, Unit, file};
 
 const OPTIONS: &[&str] = &[
     "-std=c++17",
-    "-O1",
+    "-Og",
     "-fPIC",
     "-c",
     "-w",

@@ -126,37 +126,48 @@ impl Group {
         }));
     }
 
-    /// The threads of a warp that can run, those included whose exchange all have come to.
-    pub fn ready(&mut self, warp: usize) -> Vec<usize> {
+    /// Puts into `ready` the threads of a warp that can run, those included whose exchange all have come to.
+    pub fn ready(&mut self, warp: usize, ready: &mut Vec<usize>) {
         let first = warp * WARP;
         let members = first..self.threads.len().min(first + WARP);
-        let ready: Vec<usize> = members
-            .clone()
-            .filter(|&number| self.threads[number].state == State::Ready)
-            .collect();
+        ready.clear();
+        ready.extend(
+            members
+                .clone()
+                .filter(|&number| self.threads[number].state == State::Ready),
+        );
         if !ready.is_empty() {
-            return ready;
+            return;
         }
-        let mut released = Vec::new();
+        // Those that were looked at, as a mask.
+        let mut seen = 0u32;
         for number in members.clone() {
             let state = self.threads[number].state;
             let State::Exchange { mask, .. } = state else {
                 continue;
             };
-            let there = |number: usize| self.threads[number].state == state;
-            if members
+            if seen >> (number - first) & 1 != 0 {
+                continue;
+            }
+            let there = members
                 .clone()
-                .filter(|number| mask >> (number - first) & 1 != 0)
-                .all(there)
-            {
-                released.push(number);
+                .filter(|&other| self.threads[other].state == state)
+                .fold(0u32, |there, other| there | 1 << (other - first));
+            seen |= there;
+            // What is beyond a short warp is waited for by nobody.
+            let warp = u32::MAX >> (WARP - members.len());
+            if mask & warp & !there == 0 {
+                ready.extend(
+                    members
+                        .clone()
+                        .filter(|number| there >> (number - first) & 1 != 0),
+                );
             }
         }
-        for &number in &released {
+        for &number in &*ready {
             self.threads[number].state = State::Ready;
             self.exchanged[number] = self.given[number];
         }
-        released
     }
 
     /// Lets all pass the barrier that all are at. Whether the group has ended instead.

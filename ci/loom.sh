@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RUSTFLAGS="--cfg loom"
+# Millions of interleavings are tried.
+export CARGO_PROFILE_TEST_OPT_LEVEL=1
 
 check() {
     cargo test -p streampool-runtime -p streampool-batch -p streampool-cuda -p agx-fix --test 'loom_*' --no-fail-fast \

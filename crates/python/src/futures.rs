@@ -2,13 +2,14 @@
 //!
 //! One thread polls them all: each wakes it when it may be over, and it tells Python's futures, many at a time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -53,6 +54,14 @@ struct Run<F, T> {
     finish: Option<Finish<T>>,
 }
 
+/// What the thread knows of one.
+struct Entry {
+    run: Box<dyn UnderWay>,
+    answer: Answer,
+    /// When it is not waited for any longer.
+    deadline: Option<Instant>,
+}
+
 impl<T, E, F> UnderWay for Run<F, T>
 where
     T: Send + 'static,
@@ -74,7 +83,7 @@ where
 }
 
 enum Message {
-    New(u64, Box<dyn UnderWay>, Answer),
+    New(u64, Entry),
     Wake(u64),
     Cancel(u64),
     Stop,
@@ -108,8 +117,13 @@ fn with_poller<R>(work: impl FnOnce(&mut Poller) -> R) -> std::io::Result<R> {
     ))
 }
 
-/// Completes `answer`, a future of Python's, when `run` is over. The number withdraws it.
-pub fn complete<T, E, F>(run: F, answer: Answer, finish: Finish<T>) -> PyResult<u64>
+/// Completes `answer`, a future of Python's, when `run` is over, or fails it at the deadline. The number withdraws it.
+pub fn complete<T, E, F>(
+    run: F,
+    answer: Answer,
+    deadline: Option<Instant>,
+    finish: Finish<T>,
+) -> PyResult<u64>
 where
     T: Send + 'static,
     E: Into<streampool::Error> + Send + 'static,
@@ -119,12 +133,15 @@ where
         future: Box::pin(run),
         finish: Some(finish),
     };
+    let entry = Entry {
+        run: Box::new(run),
+        answer,
+        deadline,
+    };
     let id = with_poller(|poller| {
         poller.next += 1;
         // The thread ends only when it is told to, and then nothing is added.
-        let _ = poller
-            .sender
-            .send(Message::New(poller.next, Box::new(run), answer));
+        let _ = poller.sender.send(Message::New(poller.next, entry));
         poller.next
     })?;
     Ok(id)
@@ -151,42 +168,91 @@ impl Wake for Woken {
     }
 }
 
+/// What is under way, and when it is given up.
+#[derive(Default)]
+struct AllUnderWay {
+    entries: HashMap<u64, Entry>,
+    deadlines: BTreeSet<(Instant, u64)>,
+}
+
+impl AllUnderWay {
+    fn add(&mut self, id: u64, entry: Entry) {
+        self.deadlines
+            .extend(entry.deadline.map(|deadline| (deadline, id)));
+        self.entries.insert(id, entry);
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Answer> {
+        let entry = self.entries.remove(&id)?;
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(entry.answer)
+    }
+
+    /// Takes out one whose deadline is over.
+    fn late(&mut self) -> Option<Answer> {
+        let &(deadline, id) = self.deadlines.first()?;
+        (deadline <= Instant::now())
+            .then(|| self.remove(id))
+            .flatten()
+    }
+
+    /// The next message; none if a deadline is over before it.
+    fn next(&self, receiver: &Receiver<Message>) -> Result<Option<Message>, RecvTimeoutError> {
+        let Some((deadline, _)) = self.deadlines.first() else {
+            return Ok(Some(receiver.recv()?));
+        };
+        match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            message => message.map(Some),
+        }
+    }
+}
+
 fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
-    let mut under_way: HashMap<u64, (Box<dyn UnderWay>, Answer)> = HashMap::new();
+    let mut under_way = AllUnderWay::default();
     let (mut over, mut to_ring) = (Vec::new(), Vec::new());
-    while let Ok(first) = receiver.recv() {
-        for message in std::iter::once(first).chain(receiver.try_iter()) {
+    while let Ok(first) = under_way.next(receiver) {
+        let mut answered = |finish: Finished, answer: Answer| match answer {
+            Answer::Future(future) => over.push((finish, future)),
+            Answer::Task(inbox, future) => {
+                if inbox.get().put(finish, future) {
+                    to_ring.push(inbox);
+                }
+            }
+        };
+        for message in first.into_iter().chain(receiver.try_iter()) {
             let id = match message {
-                Message::New(id, run, answer) => {
-                    under_way.insert(id, (run, answer));
+                Message::New(id, entry) => {
+                    under_way.add(id, entry);
                     id
                 }
                 Message::Wake(id) => id,
                 Message::Cancel(id) => {
-                    under_way.remove(&id);
+                    under_way.remove(id);
                     continue;
                 }
                 Message::Stop => return,
             };
-            let Some((run, _)) = under_way.get_mut(&id) else {
+            let Some(entry) = under_way.entries.get_mut(&id) else {
                 continue;
             };
             let waker = Waker::from(Arc::new(Woken {
                 id,
                 sender: Mutex::new(sender.clone()),
             }));
-            if let Poll::Ready(finish) = run.poll(&mut Context::from_waker(&waker))
-                && let Some((_, answer)) = under_way.remove(&id)
+            if let Poll::Ready(finish) = entry.run.poll(&mut Context::from_waker(&waker))
+                && let Some(answer) = under_way.remove(id)
             {
-                match answer {
-                    Answer::Future(future) => over.push((finish, future)),
-                    Answer::Task(inbox, future) => {
-                        if inbox.get().put(finish, future) {
-                            to_ring.push(inbox);
-                        }
-                    }
-                }
+                answered(finish, answer);
             }
+        }
+        while let Some(answer) = under_way.late() {
+            answered(
+                Box::new(|py| Err(raise(py, streampool::model::Error::Deadline))),
+                answer,
+            );
         }
         if over.is_empty() && to_ring.is_empty() {
             continue;

@@ -356,11 +356,11 @@ impl Queue {
         if this.blocks && inbox.is_some() {
             let queue = this.queue.clone();
             let run = async move { queue.submit_when_room(asked.request).await?.await };
-            return complete(run, Answer::to(future, inbox), Box::new(finish));
+            return complete(run, Answer::to(future, inbox), None, Box::new(finish));
         }
         let ticket = this.submitted(py, asked.request)?;
         let ticket = ticket.map_err(|error| raise(py, error))?;
-        complete(ticket, Answer::to(future, inbox), Box::new(finish))
+        complete(ticket, Answer::to(future, inbox), None, Box::new(finish))
     }
 
     /// What the queue has done so far.

@@ -93,6 +93,19 @@ pub struct Given {
     pub library: Library,
 }
 
+impl Given {
+    /// Refuses options that a run on these does not take.
+    fn check(&self, py: Python<'_>, options: &RunOptions) -> PyResult<()> {
+        match options.seed {
+            Some(_) if !self.on_gpu.is_empty() => {
+                let why = "a run on tensors of the GPU takes no seed: give it to the session";
+                Err(invalid(py, why))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A model, loaded once and run from any number of threads.
 #[pyclass(frozen, subclass, module = "streampool._streampool")]
 pub struct Session {
@@ -451,17 +464,9 @@ impl Session {
         urgent: bool,
         seed: Option<u64>,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let options = run_options(py, timeout, urgent, seed)?;
         let given = self.given_where(inputs, self.gpu, Some(self.session.pool()))?;
-        let mut options = RunOptions::default();
-        if let Some(seconds) = timeout {
-            options = RunOptions::within(duration(py, "timeout", seconds)?);
-        }
-        options.urgent = urgent;
-        options.seed = seed;
-        if seed.is_some() && !given.on_gpu.is_empty() {
-            let why = "a run on tensors of the GPU takes no seed: give it to the session";
-            return Err(invalid(py, why));
-        }
+        given.check(py, &options)?;
         if let Some(run) = self.on_gpu(py, given.on_gpu, &given.arrays)? {
             return run.run(py, &self.session, &self.shapes);
         }
@@ -472,17 +477,23 @@ impl Session {
 
     /// Starts a run; `answer` is completed when it is over. It goes to the stream of the thread, and waits there for room. With
     /// `spread` it goes to one of several, since many tasks share a thread, and fails at once if there is no room.
-    #[pyo3(signature = (inputs, answer, spread, inbox=None))]
+    #[pyo3(signature = (inputs, answer, spread, inbox=None, *, timeout=None, urgent=false, seed=None))]
+    #[allow(clippy::too_many_arguments)] // The package's own code names them.
     fn start(
         slf: &Bound<'_, Session>,
         inputs: &Bound<'_, PyAny>,
         answer: Py<PyAny>,
         spread: bool,
         inbox: Option<Py<Inbox>>,
+        timeout: Option<f64>,
+        urgent: bool,
+        seed: Option<u64>,
     ) -> PyResult<u64> {
         let py = slf.py();
         let this = slf.get();
+        let options = run_options(py, timeout, urgent, seed)?;
         let given = this.given_where(inputs, this.gpu, None)?;
+        given.check(py, &options)?;
         if let Some(run) = this.on_gpu(py, given.on_gpu, &given.arrays)? {
             // PyTorch's stream waits for the outputs, and so does whoever uses them.
             let outputs = run.run(py, &this.session, &this.shapes);
@@ -503,10 +514,10 @@ impl Session {
                 .iter()
                 .map(|(name, array)| (name, Input::from(array)));
             match spread {
-                false => Ok(session.submit(inputs)?),
+                false => Ok(session.submit_with(inputs, &options)?),
                 true => {
                     let stream = next_stream(&pool)?;
-                    Ok(pool.with_stream(&stream, || session.try_submit(inputs))??)
+                    Ok(pool.with_stream(&stream, || session.try_submit_with(inputs, &options))??)
                 }
             }
         })?;
@@ -514,7 +525,8 @@ impl Session {
         let finish = move |py: Python<'_>, outputs: Outputs| {
             Ok(own.get().outputs(py, outputs, library)?.into_any().unbind())
         };
-        complete(pending, Answer::to(answer, inbox), Box::new(finish))
+        let answer = Answer::to(answer, inbox);
+        complete(pending, answer, options.deadline, Box::new(finish))
     }
 
     /// Binds the model to tensors on its GPU: each call of the result reads these inputs and writes the same outputs.
@@ -565,6 +577,21 @@ impl Session {
             names(self.session.outputs())
         )
     }
+}
+
+fn run_options(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    urgent: bool,
+    seed: Option<u64>,
+) -> PyResult<RunOptions> {
+    let within = timeout
+        .map(|seconds| Ok::<_, PyErr>(RunOptions::within(duration(py, "timeout", seconds)?)));
+    Ok(RunOptions {
+        urgent,
+        seed,
+        ..within.transpose()?.unwrap_or_default()
+    })
 }
 
 /// The next of the pool's streams that tasks are spread over.

@@ -4,6 +4,7 @@ import itertools
 import os
 import textwrap
 import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -188,6 +189,56 @@ def test_a_deadline_that_is_past_is_an_error(session):
     with pytest.raises(sp.InvalidInput, match="timeout"):
         session.run(rows(1), timeout=-1)
     session.run(rows(1), timeout=60, urgent=True)
+    with pytest.raises(sp.DeadlineExceeded):
+        session.submit(rows(1), timeout=0)
+    with pytest.raises(sp.DeadlineExceeded):
+        asyncio.run(session.run_async(rows(1), timeout=0))
+
+
+def chain(count):
+    """A model of so many products, one after another."""
+    f32, names = TensorProto.FLOAT, [f"v{n}" for n in range(count + 1)]
+    nodes = [helper.make_node("MatMul", [before, "v0"], [after]) for before, after in itertools.pairwise(names)]
+    return make(nodes, [("v0", f32, ["n", "n"])], [(names[-1], f32, ["n", "n"])])
+
+
+def test_runs_under_way_are_given_up_at_their_deadline():
+    session = sp.Session(chain(60), "host")
+    large, small = np.full((1500, 1500), 1e-4, np.float32), np.full((2, 2), 0.5, np.float32)
+
+    def expires(run):
+        begun = time.perf_counter()
+        with pytest.raises(sp.DeadlineExceeded):
+            run()
+        assert 0.2 <= time.perf_counter() - begun < 2
+
+    async def while_others_answer():
+        with pytest.raises(sp.DeadlineExceeded):
+            await session.run_async(large, timeout=0.3)
+
+    # Each on a stream of its own, as what was given up goes on there.
+    for run in (
+        lambda: session.submit(large, timeout=0.3).result(),
+        lambda: asyncio.run(while_others_answer()),
+    ):
+        with sp.stream(sp.Stream("host")):
+            expires(run)
+    # One that is over in time keeps its answer, and options reach the run.
+    with sp.stream(sp.Stream("host")):
+        expected = session.run(small)["v60"]
+        np.testing.assert_array_equal(session.submit(small, timeout=60, urgent=True).result()["v60"], expected)
+    np.testing.assert_array_equal(asyncio.run(session.run_async(small, timeout=60, urgent=True))["v60"], expected)
+
+
+def test_a_seed_of_one_run_is_taken_by_every_way_to_run():
+    node = helper.make_node("RandomNormalLike", ["x"], ["y"])
+    f32 = TensorProto.FLOAT
+    session = sp.Session(make([node], [("x", f32, ["n"])], [("y", f32, ["n"])]), "host")
+    x = np.zeros(9, np.float32)
+    expected = session.run(x, seed=7)["y"]
+    assert not np.array_equal(session.run(x)["y"], expected)
+    np.testing.assert_array_equal(session.submit(x, seed=7).result()["y"], expected)
+    np.testing.assert_array_equal(asyncio.run(session.run_async(x, seed=7))["y"], expected)
 
 
 def test_warm_up_takes_shapes(session):
@@ -197,10 +248,7 @@ def test_warm_up_takes_shapes(session):
 
 
 def test_other_threads_go_on_while_a_run_computes():
-    f32, names = TensorProto.FLOAT, [f"v{n}" for n in range(9)]
-    nodes = [helper.make_node("MatMul", [before, "v0"], [after]) for before, after in itertools.pairwise(names)]
-    model = make(nodes, [("v0", f32, [1024, 1024])], [("v8", f32, [1024, 1024])])
-    session = sp.Session(model, "host")
+    session = sp.Session(chain(8), "host")
     x = np.full((1024, 1024), 1e-3, np.float32)
     session.run(x)
     # Bytecode of this thread between the begin and the end of a run of another.

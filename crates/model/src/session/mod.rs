@@ -216,14 +216,8 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
-        self.with_inputs(inputs, |model, inputs| match options.urgent {
-            true => {
-                let stream = model.pool().urgent()?;
-                model
-                    .pool()
-                    .with_stream(stream, || model.run_arrays(inputs, options))?
-            }
-            false => model.run_arrays(inputs, options),
+        self.with_inputs(inputs, |model, inputs| {
+            options.on_stream(model.pool(), || model.run_arrays(inputs, options))
         })
     }
 
@@ -238,13 +232,33 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
+        self.submit_with(inputs, &RunOptions::default())
+    }
+
+    /// As [`submit`](Self::submit), with options. By its deadline a run is begun or fails; how long to wait for one that is
+    /// begun, its waiter decides.
+    pub fn submit_with<'a, N, I>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, I)>,
+        options: &RunOptions,
+    ) -> Result<Pending>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
         self.with_inputs(inputs, |model, inputs| {
-            loop {
-                match model.submit_arrays(inputs)? {
-                    Ok(pending) => return Ok(pending),
-                    Err(oldest) => model.settle(&oldest),
+            options.on_stream(model.pool(), || {
+                loop {
+                    let oldest = match model.submit_arrays(inputs, options)? {
+                        Ok(pending) => return Ok(pending),
+                        Err(oldest) => oldest,
+                    };
+                    if let Some((_, event)) = oldest.event() {
+                        options.wait_for_event(&event)?;
+                    }
+                    model.settle(&oldest);
                 }
-            }
+            })
         })
     }
 
@@ -254,9 +268,23 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
+        self.try_submit_with(inputs, &RunOptions::default())
+    }
+
+    /// As [`try_submit`](Self::try_submit), with options, as [`submit_with`](Self::submit_with) takes them.
+    pub fn try_submit_with<'a, N, I>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, I)>,
+        options: &RunOptions,
+    ) -> Result<Pending>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
         self.with_inputs(inputs, |model, inputs| {
             let limit = model.under_way.most();
-            let submitted = model.submit_arrays(inputs)?;
+            let submit = || model.submit_arrays(inputs, options);
+            let submitted = options.on_stream(model.pool(), submit)?;
             submitted.map_err(|_oldest| Error::Busy { limit })
         })
     }
@@ -276,7 +304,7 @@ impl Session {
         loop {
             let named = inputs.iter().map(|(name, input)| (name.as_ref(), *input));
             let submitted = self.with_inputs(named, |model, inputs| {
-                let submitted = model.submit_arrays(inputs)?;
+                let submitted = model.submit_arrays(inputs, &RunOptions::default())?;
                 Ok(submitted.map_err(|oldest| (model.clone(), oldest)))
             });
             match submitted? {

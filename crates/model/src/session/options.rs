@@ -90,6 +90,14 @@ impl RunOptions {
         }
     }
 
+    /// Does what begins a run on the stream that it goes to.
+    pub(super) fn on_stream<T>(&self, pool: &Pool, begin: impl FnOnce() -> Result<T>) -> Result<T> {
+        match self.urgent {
+            true => pool.with_stream(pool.urgent()?, begin)?,
+            false => begin(),
+        }
+    }
+
     /// Refuses what comes too late.
     pub(super) fn check(&self) -> Result<()> {
         match self.deadline {

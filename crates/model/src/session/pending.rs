@@ -84,19 +84,20 @@ impl Prepared {
     pub fn submit_arrays(
         self: &Arc<Self>,
         inputs: &[Input<'_>],
+        options: &RunOptions,
     ) -> Result<std::result::Result<Pending, Arc<Run>>> {
+        options.check()?;
         if self.check_closed().is_err() {
             // What a string's number means is known to the run alone, and so is read there.
-            let outputs = self.run_arrays(inputs, &RunOptions::default());
+            let outputs = self.run_arrays(inputs, options);
             return Ok(Ok(Pending(State::Over(outputs))));
         }
         let stream = self.pool().current()?;
         if let Some(oldest) = self.under_way.in_the_way(stream) {
             return Ok(Err(oldest));
         }
-        let options = RunOptions::default();
-        let begun = self.spend(&options, || {
-            by_itself(stream, &options, || {
+        let begun = self.spend(options, || {
+            by_itself(stream, options, || {
                 let ends = self.array_ends();
                 let Some(mut ready) = self.ready(stream, inputs, ends, None)? else {
                     return Ok(None);
@@ -106,9 +107,9 @@ impl Prepared {
             })
         });
         let Some(run) = begun? else {
-            let outputs = self.spend(&options, || {
-                by_itself(stream, &options, || {
-                    self.run_parts_to_arrays(stream, inputs, &options)
+            let outputs = self.spend(options, || {
+                by_itself(stream, options, || {
+                    self.run_parts_to_arrays(stream, inputs, options)
                 })
             });
             return Ok(Ok(Pending(State::Over(outputs))));

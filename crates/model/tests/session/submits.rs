@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use streampool_host::{HostDevice, HostOptions, OpMatcher};
-use streampool_model::{Array, Error, Pending, Session, SessionOptions};
+use streampool_model::{Array, Error, Pending, RunOptions, Session, SessionOptions};
 use streampool_tensor::Pool;
 
 use super::pending_and_late::{block_on, product};
@@ -75,7 +76,7 @@ fn who_must_not_wait_is_told_and_a_future_waits_for_room() {
     let session = with_bound(&pool, 2);
     let expected = first(&session, &[&x(1)]);
     // Both are under way for longer than this thread may have to wait for a processor.
-    let delay = std::time::Duration::from_millis(600);
+    let delay = Duration::from_millis(600);
     let stream = pool.current().unwrap();
     device.injector().delay_queue(stream.index().into(), delay);
     let under_way: Vec<Pending> = (0..2)
@@ -90,6 +91,37 @@ fn who_must_not_wait_is_told_and_a_future_waits_for_room() {
     assert!(matches!(polled, Poll::Pending), "it does not block");
     let later = block_on(waits).unwrap();
     for pending in under_way.into_iter().chain([later]) {
+        assert_eq!(pending.wait().unwrap().at(0), Some(&expected));
+    }
+}
+
+#[test]
+fn a_run_begins_by_its_deadline_or_never() {
+    let (device, pool) = slow_pool();
+    let session = with_bound(&pool, 2);
+    let expected = first(&session, &[&x(1)]);
+    let delay = Duration::from_millis(600);
+    let stream = pool.current().unwrap();
+    device.injector().delay_queue(stream.index().into(), delay);
+    let soon = || RunOptions::within(Duration::from_millis(40));
+    let under_way: Vec<Pending> = (0..2)
+        .map(|_| session.submit_with([("x", &x(1))], &soon()).unwrap())
+        .collect();
+    stream.flush().unwrap();
+    // There is no room by then.
+    let late = session.submit_with([("x", &x(1))], &soon());
+    assert!(matches!(late, Err(Error::Deadline)));
+    let late = session.try_submit_with([("x", &x(1))], &RunOptions::within(Duration::ZERO));
+    assert!(matches!(late, Err(Error::Deadline)));
+    // One that is urgent goes to a stream of its own, where there is.
+    let urgent = RunOptions {
+        urgent: true,
+        ..soon()
+    };
+    let first_of_all = session.submit_with([("x", &x(1))], &urgent).unwrap();
+    assert_eq!(first_of_all.wait().unwrap().at(0), Some(&expected));
+    // What began in time may end later.
+    for pending in under_way {
         assert_eq!(pending.wait().unwrap().at(0), Some(&expected));
     }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, overload
@@ -112,26 +113,42 @@ class Session(_streampool.Session):
         with profiler._recorded(recording, path, table) as made:
             yield made
 
-    def submit(self, inputs: Any) -> Ticket:
+    def submit(
+        self, inputs: Any, *, timeout: float | None = None, urgent: bool = False, seed: int | None = None
+    ) -> Ticket:
         """Start a run and return at once; inputs are copied before that.
 
         The ticket's ``result()`` is what :meth:`run` would return. Runs of one thread follow one another on its stream.
+        ``timeout``, ``urgent`` and ``seed`` are those of :meth:`run`: after ``timeout`` seconds the ticket fails with
+        :class:`DeadlineExceeded`, and a run that has not begun by then never does.
         """
         ticket = Ticket()
-        ticket._id = self.start(inputs, ticket, False)
+        ticket._id = self.start(inputs, ticket, False, timeout=timeout, urgent=urgent, seed=seed)
         return ticket
 
-    async def run_async(self, inputs: Any) -> dict[str, Any]:
-        """Run the model without blocking the event loop. Tasks are spread over several streams."""
+    async def run_async(
+        self, inputs: Any, *, timeout: float | None = None, urgent: bool = False, seed: int | None = None
+    ) -> dict[str, Any]:
+        """Run the model without blocking the event loop. Tasks are spread over several streams.
+
+        ``timeout``, ``urgent`` and ``seed`` are those of :meth:`run`.
+        """
         # Here, as asyncio takes longer to import than all the rest.
         import asyncio
 
         from . import _tasks
 
+        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
-                result: dict[str, Any] = await _tasks.answer(lambda future, inbox: self.start(inputs, future, True, inbox))
+                result: dict[str, Any] = await _tasks.answer(
+                    lambda future, inbox: self.start(
+                        inputs, future, True, inbox, timeout=timeout, urgent=urgent, seed=seed
+                    )
+                )
                 return result
             except Overloaded:
                 # As many runs are under way as may be. Some end within a millisecond or so.
                 await asyncio.sleep(0.001)
+            if deadline is not None:
+                timeout = max(0.0, deadline - time.monotonic())

@@ -55,9 +55,19 @@ class Session:
         """Run the model and wait for the outputs, by name.
 
         ``timeout`` is in seconds; ``urgent`` puts the run before others; ``seed`` is what random operators without a seed of
-        their own begin with in this run.
+        their own begin with in this run. A run on tensors of the GPU is not waited for: it has no timeout, and is not urgent.
         """
-    def start(self, inputs: Any, answer: Any, spread: bool, inbox: Inbox | None = None) -> int:
+    def start(
+        self,
+        inputs: Any,
+        answer: Any,
+        spread: bool,
+        inbox: Inbox | None = None,
+        *,
+        timeout: float | None = None,
+        urgent: bool = False,
+        seed: int | None = None,
+    ) -> int:
         """Start a run; ``answer`` is completed when it is over."""
     def bind(self, inputs: Any) -> BoundSession:
         """Bind the model to tensors of PyTorch on its GPU, and run it once.

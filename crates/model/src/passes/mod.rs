@@ -6,6 +6,7 @@
 
 mod activation;
 mod attention;
+mod concat;
 mod conv;
 mod dead;
 mod editor;
@@ -41,8 +42,9 @@ pub use report::{Fusion, Report};
 type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
 
 /// In this order: what a later one makes use of comes first.
-const REWRITES: [Rewrite; 8] = [
+const REWRITES: [Rewrite; 9] = [
     sizes::keep_sizes,
+    concat::fuse,
     activation::fuse,
     norm::fuse,
     few_bits::fuse,

@@ -46,6 +46,41 @@ fn sizes_that_stay_need_not_be_computed() {
 }
 
 #[test]
+fn what_is_put_together_is_not_put_together_again() {
+    let mut sketch = Sketch::new();
+    let [a, b, c, d] = [0; 4].map(|_| sketch.input(&[2, 2]));
+    let mut concat = |axis, values: &[ValueId]| sketch.with("Concat", values, &[int("axis", axis)]);
+    // Of as many values: those that go on from others, in any order, and those that do not.
+    let outputs = [
+        concat(1, &[a, b, c, d, a]),
+        concat(1, &[a, b, c]),
+        concat(1, &[a, b]),
+        concat(1, &[a, b, c, d]),
+        concat(0, &[a, b, d]),
+        concat(1, &[b, a, c]),
+        concat(1, &[a, c, b]),
+    ];
+    let (graph, _) = sketch.simplified(&outputs);
+    let of = |output: ValueId| {
+        let mut nodes = graph.nodes.iter();
+        let maker = nodes.find(|node| node.output(0) == Some(output)).unwrap();
+        maker
+            .inputs
+            .iter()
+            .map(|id| id.unwrap())
+            .collect::<Vec<_>>()
+    };
+    let [five, three, two, four, other_axis, turned, with_another] = outputs.map(of);
+    assert_eq!(five, [outputs[3], a]);
+    assert_eq!(three, [outputs[2], c]);
+    assert_eq!(two, [a, b]);
+    assert_eq!(four, [outputs[1], d]);
+    assert_eq!(other_axis, [a, b, d]);
+    assert_eq!(turned, [b, a, c]);
+    assert_eq!(with_another, [a, c, b]);
+}
+
+#[test]
 fn what_becomes_too_large_or_is_random_is_left() {
     let mut sketch = Sketch::new();
     let sizes = sketch.integers(&[1 << 40, 1 << 20]);

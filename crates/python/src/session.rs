@@ -18,7 +18,7 @@ use crate::errors::{invalid, raise};
 use crate::futures::{Answer, complete, tell};
 use crate::inbox::Inbox;
 use crate::signals::{is_main, patiently};
-use crate::streams::{chosen, current};
+use crate::streams::{chosen, current, next_stream};
 use crate::strings;
 use crate::torch::{self, GpuTensor};
 use crate::weights::weights_of;
@@ -592,16 +592,4 @@ fn run_options(
         seed,
         ..within.transpose()?.unwrap_or_default()
     })
-}
-
-/// The next of the pool's streams that tasks are spread over.
-fn next_stream(pool: &streampool::Pool) -> streampool::Result<streampool::Stream> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    /// As many as a GPU can make use of.
-    const STREAMS: usize = 8;
-    let workers = pool.settings().streams.saturating_sub(1).clamp(1, STREAMS);
-    // Stream 0 is the main thread's; the last ones are the last that other threads are given.
-    let place = NEXT.fetch_add(1, Ordering::Relaxed) % workers;
-    let index = pool.settings().streams.saturating_sub(1 + place);
-    Ok(pool.stream(index)?.clone())
 }

@@ -1,7 +1,7 @@
 //! Streams and events as `torch.cuda` and `torch.mps` have them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -270,4 +270,16 @@ pub fn default_stream(py: Python<'_>, device: &str) -> PyResult<Stream> {
 #[pyfunction]
 pub fn stream_was_chosen() {
     CHOSEN.store(true, Ordering::Relaxed);
+}
+
+/// The next of the pool's streams that tasks are spread over.
+pub fn next_stream(pool: &Pool) -> streampool::Result<streampool::Stream> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    /// As many as a GPU can make use of.
+    const STREAMS: usize = 8;
+    let workers = pool.settings().streams.saturating_sub(1).clamp(1, STREAMS);
+    // Stream 0 is the main thread's; the last ones are the last that other threads are given.
+    let place = NEXT.fetch_add(1, Ordering::Relaxed) % workers;
+    let index = pool.settings().streams.saturating_sub(1 + place);
+    Ok(pool.stream(index)?.clone())
 }

@@ -8,6 +8,8 @@ watched=(-p streampool-runtime -p streampool-metal -p streampool-metal-sim -p ag
 
 mirror=$(ci/metal-mirror.sh)
 export RUSTC_BOOTSTRAP=1
+# What is watched takes longer to run than to compile.
+export CARGO_PROFILE_TEST_OPT_LEVEL=1
 export RUSTFLAGS="-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitize_address --cfg metal_sim -Lnative=$mirror/empty"
 # Ops of hostile sizes ask for more than there is, and are to be told so.
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1 strict_init_order=1 allocator_may_return_null=1 max_allocation_size_mb=4096 hard_rss_limit_mb=8192"

@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 mirror=$(ci/metal-mirror.sh)
 compiler=$(ci/setup-debian-rust.sh)
 export RUSTC=$compiler RUSTC_BOOTSTRAP=1
+# What is watched takes longer to run than to compile.
+export CARGO_PROFILE_TEST_OPT_LEVEL=1
 export RUSTFLAGS="-Zsanitizer=thread --cfg sanitize_thread --cfg metal_sim -Lnative=$mirror/empty"
 # The one exemption: objc2 stores a selector that it looked up, for all threads, without ordering.
 printf 'race:objc2::__macro_helpers::cache::CachedSel\n' >"$mirror/tsan.suppressions"

@@ -142,8 +142,8 @@ class Session(_streampool.Session):
         while True:
             try:
                 result: dict[str, Any] = await _tasks.answer(
-                    lambda future, inbox: self.start(
-                        inputs, future, True, inbox, timeout=timeout, urgent=urgent, seed=seed
+                    lambda future, inbox, left=timeout: self.start(
+                        inputs, future, True, inbox, timeout=left, urgent=urgent, seed=seed
                     )
                 )
                 return result

@@ -113,9 +113,7 @@ class Session(_streampool.Session):
         with profiler._recorded(recording, path, table) as made:
             yield made
 
-    def submit(
-        self, inputs: Any, *, timeout: float | None = None, urgent: bool = False, seed: int | None = None
-    ) -> Ticket:
+    def submit(self, inputs: Any, *, timeout: float | None = None, urgent: bool = False, seed: int | None = None) -> Ticket:
         """Start a run and return at once; inputs are copied before that.
 
         The ticket's ``result()`` is what :meth:`run` would return. Runs of one thread follow one another on its stream.

@@ -5,11 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use streampool::model::ValueKind;
-use streampool::{Array, Input, RunOptions};
+use streampool::{Array, Input};
 
 use crate::arrays::{Library, from_array, to_array};
-use crate::devices::duration;
-use crate::session::{Session, named, of_output};
+use crate::session::{Session, named, of_output, run_options};
 
 /// A session with inputs that stay from run to run.
 #[pyclass(frozen, module = "streampool")]
@@ -107,10 +106,7 @@ impl Binding {
     ) -> PyResult<Bound<'py, PyDict>> {
         let session = self.session.get();
         let given = session.given(inputs)?;
-        let mut options = RunOptions::default();
-        if let Some(seconds) = timeout {
-            options = RunOptions::within(duration(py, "timeout", seconds)?);
-        }
+        let options = run_options(py, timeout, false, None)?;
         let arrays = given.arrays;
         let outputs = self.with(py, move |binding| {
             let inputs = arrays

@@ -579,17 +579,20 @@ impl Session {
     }
 }
 
-fn run_options(
+/// What a run may take, and when.
+pub fn run_options(
     py: Python<'_>,
     timeout: Option<f64>,
     urgent: bool,
     seed: Option<u64>,
 ) -> PyResult<RunOptions> {
-    let within = timeout
-        .map(|seconds| Ok::<_, PyErr>(RunOptions::within(duration(py, "timeout", seconds)?)));
+    let options = match timeout {
+        Some(seconds) => RunOptions::within(duration(py, "timeout", seconds)?),
+        None => RunOptions::default(),
+    };
     Ok(RunOptions {
         urgent,
         seed,
-        ..within.transpose()?.unwrap_or_default()
+        ..options
     })
 }

@@ -54,6 +54,14 @@ pub fn fuse(listing: &mut Listing) -> Fused {
         }
     }
     for place in 0..listing.steps.len() {
+        if let Some((copies, once)) = read_once(&listing.steps, place, &uses) {
+            for copy in copies {
+                listing.merge(&mut uses, place, copy, once.clone());
+                fused.copies += 1;
+            }
+        }
+    }
+    for place in 0..listing.steps.len() {
         if let Some(readers) = read_uncopied(&listing.steps, place, &uses) {
             for (reader, direct) in readers {
                 listing.merge(&mut uses, reader, place, direct);
@@ -460,6 +468,50 @@ fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(u
         (!still && op.validate().is_ok()).then_some((reader, op))
     });
     direct.collect()
+}
+
+/// The attention at `place` on keys and values that copies repeat for groups of heads: one that reads them where they are once, and
+/// where the copies are.
+fn read_once(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<([usize; 2], Op)> {
+    let Op::Attention(attention) = &*steps[place].op else {
+        return None;
+    };
+    let once = |view: &View| {
+        let copy = uses.writer(view).filter(|&copy| copy < place)?;
+        let Op::Copy { src, dst } = &*steps[copy].op else {
+            return None;
+        };
+        let plain = src.dtype() == dst.dtype() && uses::is_whole(dst);
+        let alone = uses.only_reader(view) == Some(place) && uses.is_settled(src, copy, place);
+        let (read, made) = (view.layout(), dst.layout());
+        let &[batch, heads, keys, width] = read.shape() else {
+            return None;
+        };
+        let repeats = |&axis: &usize| {
+            src.layout().strides()[axis] == 0
+                && made.shape()[axis] > 1
+                && made.strides()[axis] == read.strides()[1]
+        };
+        let axis = (0..made.rank()).find(repeats)?;
+        let (times, step) = (made.shape()[axis], made.strides()[axis]);
+        let begins = read.offset() / usize::try_from(step).ok()? % times == 0;
+        if !plain || !alone || !begins || !heads.is_multiple_of(times) {
+            return None;
+        }
+        let mut strides = read.strides().to_vec();
+        strides[1] = step.checked_mul(isize::try_from(times).ok()?)?;
+        let sizes = [batch, heads / times, keys, width];
+        let first = Layout::strided(&sizes, &strides, read.offset()).ok()?;
+        let layout = relaid(&first, src.layout())?;
+        Some((copy, View::new(src.span(), src.dtype(), layout).ok()?))
+    };
+    let (of_key, key) = once(&attention.key)?;
+    let (of_value, value) = once(&attention.value)?;
+    let mut attention = attention.clone();
+    (attention.key, attention.value) = (key, value);
+    let op = Op::Attention(attention);
+    op.validate().ok()?;
+    Some(([of_key, of_value], op))
 }
 
 #[cfg(test)]

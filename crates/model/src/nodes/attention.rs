@@ -235,7 +235,13 @@ fn rotary_embedding(call: &Call<'_>) -> Outputs {
     };
     let (cos, sin) = (cache(1)?, cache(2)?);
     let rotated = call.size_or("rotary_embedding_dim", 0)?;
-    let y = turned(&x, &cos, &sin, rotated, call.flag_or("interleaved", false)?)?;
+    let y = turned(
+        call,
+        &x,
+        [&cos, &sin],
+        rotated,
+        call.flag_or("interleaved", false)?,
+    )?;
     Ok(vec![if input.rank() == 3 { packed(&y)? } else { y }])
 }
 

@@ -5,6 +5,7 @@ use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::convolved_with;
+use super::heads::{by_pair, pairs_turned};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -23,6 +24,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         },
         "Attention" => attention,
         "EmptyRows" => empty_rows,
+        "Rotary" => rotary,
         "Shorten" => shorten,
         "LayerNormalization" | "RMSNormalization" => norm,
         "Gelu" => |call| {
@@ -161,6 +163,22 @@ fn shared(mean: &Tensor, query: &Tensor) -> streampool_tensor::Result<Tensor> {
     let last = sizes.len() - 1;
     sizes[last] = mean.dim(-1)?;
     mean.broadcast_to(&sizes)
+}
+
+/// Rows times cosines, and rows whose second half is before the first and negated times sines.
+fn rotary(call: &Call<'_>) -> Outputs {
+    let (x, cos, sin) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (half, end) = (call.size_or("half", 0)?, call.size_or("end", 0)?);
+    let width = x.dim(-1)?;
+    let is_whole = |angles: &Tensor| angles.shape().last() == Some(&width);
+    if width == 2 * half && is_whole(cos) && is_whole(sin) {
+        let angles = [&by_pair(cos, false)?, &by_pair(sin, false)?];
+        return Ok(vec![pairs_turned(call, x, angles, false)?]);
+    }
+    let (half, end) = (half.min(width), end.min(width));
+    let second = x.narrow(-1, half, end.saturating_sub(half))?;
+    let swapped = Tensor::cat(&[&second.neg()?, &x.narrow(-1, 0, half)?], -1)?;
+    Ok(vec![x.mul(cos)?.add(&swapped.mul(sin)?)?])
 }
 
 /// In a shorter float type, where what is finite stays finite.

@@ -3,15 +3,13 @@
 use streampool_tensor::Tensor;
 
 use super::activation::from_last;
-use super::editor::{Editor, fused};
+use super::editor::{Editor, fused, with_operator};
+use super::rank::Rank;
 use super::sizes::{Size, sizes};
-use crate::graph::{Domain, Node, ValueId, ValueInfo};
+use crate::graph::{Node, Operator, ValueId, ValueInfo};
 
 /// No finite score is lower by so much that this would count beside it. -1e9 would: scores may be lower still.
 const OUT_OF_REACH: f64 = -3e38;
-
-/// What makes rows of a mask NaN that leave nothing.
-const EMPTY_ROWS: &str = "EmptyRows";
 
 /// What the softmax is taken of.
 struct Scores {
@@ -25,6 +23,8 @@ struct Scores {
 #[derive(Clone, Copy)]
 enum Mask {
     Added(ValueId),
+    /// One, and then the other.
+    BothAdded([ValueId; 2]),
     /// Where this says so, or does not, this takes the place of the scores.
     Filled {
         condition: ValueId,
@@ -62,32 +62,49 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         None => (scores.key, true),
     };
     let mut inputs = vec![Some(scores.query), Some(key), Some(value)];
-    let mask = match scores.mask {
-        None => None,
-        Some(Mask::Added(mask)) => Some(mask),
-        Some(Mask::Filled { condition, .. }) => Some(condition),
+    let masks: &[ValueId] = match &scores.mask {
+        None => &[],
+        Some(Mask::Added(mask)) => &[*mask],
+        Some(Mask::BothAdded(masks)) => masks,
+        Some(Mask::Filled { condition, .. }) => &[*condition],
     };
-    let axes = mask.map(|mask| editor.rank(mask));
     // Where it has more than that is found when it is computed, by its pieces then.
-    if axes.is_some_and(|axes| axes.least > rank) {
+    if masks.iter().any(|&mask| editor.rank(mask).least > rank) {
         return None;
     }
     // It is read by what takes the place of the nodes.
-    if mask.is_some_and(|mask| made_within(editor, mask, &scores.nodes)) {
+    if masks
+        .iter()
+        .any(|&mask| made_within(editor, mask, &scores.nodes))
+    {
         return None;
     }
     let old = node.clone();
     let scale = Tensor::scalar(editor.pool(), scores.scale).ok()?;
     let mut fill_where = None;
-    let mut clear = None;
-    match scores.mask {
-        None => {}
+    let mut beside = Vec::new();
+    let mask = match scores.mask {
+        Some(Mask::BothAdded(masks)) => {
+            let rank = masks.map(|mask| editor.rank(mask));
+            let rank = Rank {
+                least: rank[0].least.max(rank[1].least),
+                exact: rank[0].exact && rank[1].exact,
+            };
+            let (sum, node) = shared(editor, Operator::onnx("Add", 14), &masks, rank, &old);
+            beside.extend(node);
+            Some(Mask::Added(sum))
+        }
+        mask => mask,
+    };
+    match mask {
+        None | Some(Mask::BothAdded(_)) => {}
         // Attention makes zeros of such rows, as what clears them does.
         Some(Mask::Added(mask)) if is_cleared => inputs.push(Some(mask)),
         Some(Mask::Added(mask)) => {
-            let (made, node) = without_empty_rows(editor, mask, &old);
+            let rank = editor.rank(mask);
+            let (made, node) = shared(editor, Operator::fused("EmptyRows"), &[mask], rank, &old);
             inputs.push(Some(made));
-            clear = node;
+            beside.extend(node);
         }
         Some(Mask::Filled {
             condition,
@@ -106,8 +123,8 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         new.set("fill_where", i64::from(where_true));
     }
     editor.replace("attention", place, &scores.nodes, new)?;
-    if let Some(clear) = clear {
-        editor.add_node(clear);
+    for node in beside {
+        editor.add_node(node);
     }
     Some(())
 }
@@ -130,26 +147,28 @@ fn made_within(editor: &Editor<'_>, id: ValueId, nodes: &[usize]) -> bool {
     maker.is_some_and(|(place, _)| nodes.contains(&place))
 }
 
-/// A mask that is added, with NaN in rows that leave nothing, as a softmax of them is; and the node that makes it, unless
-/// there is one, as layers share their mask.
-fn without_empty_rows(
+/// What an operator makes of masks, and the node that does, unless there is one, as layers share their mask.
+fn shared(
     editor: &mut Editor<'_>,
-    mask: ValueId,
+    operator: Operator,
+    masks: &[ValueId],
+    rank: Rank,
     old: &Node,
 ) -> (ValueId, Option<Node>) {
-    let ours = |node: &&Node| node.operator.name == EMPTY_ROWS && node.input(0) == Some(mask);
+    let inputs: Vec<_> = masks.iter().copied().map(Some).collect();
+    let ours = |node: &&Node| node.operator == operator && node.inputs == inputs;
     let nodes = (0..editor.len()).filter_map(|place| editor.node(place));
     let there = nodes
-        .filter(|node| node.operator.domain == Domain::Fused)
+        .filter(|node| node.attributes.is_empty())
         .find(ours)
-        .and_then(|node| *node.outputs.first()?);
+        .and_then(|node| node.output(0));
     if let Some(there) = there {
         return (there, None);
     }
-    let info = ValueInfo::named(format!("{}.mask", old.name));
-    let made = editor.add_value(info, editor.rank(mask));
-    let mut node = fused(EMPTY_ROWS, old, vec![Some(mask)]);
-    node.name = format!("{}.mask", old.name);
+    let name = format!("{}.mask.{}", old.name, operator.name);
+    let made = editor.add_value(ValueInfo::named(name.clone()), rank);
+    let mut node = with_operator(operator, old, inputs);
+    node.name = name;
     node.outputs = vec![Some(made)];
     (made, Some(node))
 }
@@ -165,7 +184,20 @@ fn scores(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
     };
     if node.is("Add") {
         let [a, b] = node.pair()?;
-        return masked(a, Mask::Added(b)).or_else(|| masked(b, Mask::Added(a)));
+        let twice = |from: ValueId, second: ValueId| {
+            let (inner, sum) = editor.made_by(from, "Add")?;
+            let [a, b] = sum.pair()?;
+            let both = |from: ValueId, first: ValueId| {
+                let mut scores = masked(from, Mask::BothAdded([first, second]))?;
+                scores.nodes.push(inner);
+                Some(scores)
+            };
+            both(a, b).or_else(|| both(b, a))
+        };
+        return masked(a, Mask::Added(b))
+            .or_else(|| masked(b, Mask::Added(a)))
+            .or_else(|| twice(a, b))
+            .or_else(|| twice(b, a));
     }
     if node.is("Where") {
         let (condition, yes, no) = (node.input(0)?, node.input(1)?, node.input(2)?);

@@ -21,6 +21,7 @@ mod norm;
 mod pack;
 mod rank;
 mod report;
+mod rotary;
 mod shortened;
 mod sizes;
 mod stays_f32;
@@ -42,10 +43,11 @@ pub use report::{Fusion, Report};
 type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
 
 /// In this order: what a later one makes use of comes first.
-const REWRITES: [Rewrite; 9] = [
+const REWRITES: [Rewrite; 10] = [
     sizes::keep_sizes,
     concat::fuse,
     activation::fuse,
+    rotary::fuse,
     norm::fuse,
     few_bits::fuse,
     linear::fuse,

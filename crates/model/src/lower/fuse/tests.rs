@@ -251,6 +251,59 @@ fn a_copy_that_others_read_or_that_is_read_across_its_rows_stays() {
     assert_eq!(fuse(&mut listing_across), Fused { maps: 0, copies: 2 });
 }
 
+/// Copies that repeat two heads of keys and of values, from memory 1 and 2 to 3 and 4, for attention of so many heads that begins
+/// with the head `first` of the copies.
+fn repeated_heads(heads: usize, times: usize, first: usize) -> Listing {
+    let (read, wide) = ([1, 2, times, 5, 8], [1, heads, 5, 8]);
+    let mut steps = Vec::new();
+    for number in [1, 2] {
+        let once = Layout::strided(&read, &[80, 40, 0, 8, 1], 0).unwrap();
+        let op = Op::Copy {
+            src: View::new(whole(number, &[2, 5, 8]).span(), DType::F32, once).unwrap(),
+            dst: whole(number + 2, &read),
+        };
+        steps.push(ListedOp::new(op, 0));
+    }
+    let part = |number: u64| {
+        let strides = [80 * times as isize, 40, 8, 1];
+        let layout = Layout::strided(&wide, &strides, 40 * first).unwrap();
+        View::new(whole(number, &read).span(), DType::F32, layout).unwrap()
+    };
+    let attention = Attention {
+        query: whole(6, &wide),
+        key: part(3),
+        value: part(4),
+        mask: None,
+        out: whole(5, &wide),
+        scale: 1.0,
+        causal: None,
+        softcap: 0.0,
+    };
+    steps.push(ListedOp::new(Op::Attention(Box::new(attention)), 1));
+    listing(steps, 5, &wide)
+}
+
+#[test]
+fn heads_that_serve_several_are_read_where_they_are_once() {
+    let mut all = repeated_heads(6, 3, 0);
+    assert_eq!(fuse(&mut all), Fused { maps: 0, copies: 2 });
+    let attention = only_attention(&all);
+    for (number, view) in [(1, attention.key), (2, attention.value)] {
+        assert_eq!(view.span(), whole(number, &[2, 5, 8]).span());
+        assert_eq!(view.shape(), [1, 2, 5, 8]);
+        assert_eq!(view.layout().strides()[1..], [40, 8, 1]);
+    }
+    let mut second = repeated_heads(3, 3, 3);
+    assert_eq!(fuse(&mut second), Fused { maps: 0, copies: 2 });
+    let attention = only_attention(&second);
+    assert_eq!(attention.key.layout().offset(), 40);
+    // These begin among the repetitions of one head, or end there.
+    for (heads, first) in [(3, 1), (4, 0)] {
+        let mut across = repeated_heads(heads, 3, first);
+        assert_eq!(fuse(&mut across), Fused::default());
+    }
+}
+
 #[test]
 fn a_factor_of_queries_and_keys_becomes_part_of_the_scale() {
     let times = |function, number: f64, from: u64, to: u64| {

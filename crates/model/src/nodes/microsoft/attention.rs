@@ -173,7 +173,13 @@ fn rotary(call: &Call<'_>) -> Outputs {
     let angles = |cache: &Tensor| cache.index_select(0, &positions)?.unsqueeze(1);
     let interleaved = call.flag_or("interleaved", false)?;
     let scale = call.float_or("scale", 1.0)?;
-    let mut y = turned(&heads, &angles(cos)?, &angles(sin)?, rotated, interleaved)?;
+    let mut y = turned(
+        call,
+        &heads,
+        [&angles(cos)?, &angles(sin)?],
+        rotated,
+        interleaved,
+    )?;
     if scale != 1.0 {
         y = y.mul(scale)?;
     }

@@ -56,8 +56,8 @@ fn attention(call: &Call<'_>) -> Outputs {
         };
         let (cos, sin) = (angles(7)?, angles(8)?);
         let rotated = 2 * cos.dim(-1)?;
-        query = turned(&query, &cos, &sin, rotated, interleaved)?;
-        key = turned(&key, &cos, &sin, rotated, interleaved)?;
+        query = turned(call, &query, [&cos, &sin], rotated, interleaved)?;
+        key = turned(call, &key, [&cos, &sin], rotated, interleaved)?;
     }
     let window = call.int_or("local_window_size", -1)?;
     let is_windowed = call.flag_or("sliding_window_cache", false)?;

@@ -238,3 +238,78 @@ fn a_mask_of_positions_is_part_of_attention() {
     assert!(left.iter().any(|op| op == "fused.Attention"), "{left:?}");
     assert!(left.iter().all(|op| op != "Softmax"), "{left:?}");
 }
+
+#[test]
+fn masks_that_are_added_one_after_the_other_become_one_for_all_layers() {
+    let mut sketch = Sketch::new();
+    let bias = sketch.input(&[1, 3, 5, 5]);
+    let mask = sketch.input(&[2, 1, 1, 5]);
+    let mut layer = |swapped: bool| {
+        let (query, key) = (
+            heads(&mut sketch, [0, 2, 1, 3]),
+            heads(&mut sketch, [0, 2, 3, 1]),
+        );
+        let value = heads(&mut sketch, [0, 2, 1, 3]);
+        let mut scores = sketch.node("MatMul", &[query, key]);
+        for added in [bias, mask] {
+            let order = if swapped {
+                [added, scores]
+            } else {
+                [scores, added]
+            };
+            scores = sketch.node("Add", &order);
+        }
+        let weights = sketch.with("Softmax", &[scores], &[int("axis", -1)]);
+        sketch.node("MatMul", &[weights, value])
+    };
+    let outputs = [layer(false), layer(true)];
+    let mut left = sketch.operators(&outputs);
+    left.retain(|op| op != "Transpose");
+    left.sort();
+    let fused = [
+        "Add",
+        "fused.Attention",
+        "fused.Attention",
+        "fused.EmptyRows",
+    ];
+    assert_eq!(left, fused);
+}
+
+/// What is left of `x` times cosines plus its halves, from `halves` on swapped and one negated, times sines.
+fn rotary(halves: [i64; 4], swapped: bool) -> Vec<String> {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 3, 5, 8]);
+    let [cos, sin] = [(); 2].map(|()| sketch.input(&[5, 8]));
+    let (axis, step) = (sketch.integers(&[-1]), sketch.integers(&[1]));
+    let [start, middle, from, end] = halves.map(|place| sketch.integers(&[place]));
+    let first = sketch.node("Slice", &[x, start, middle, axis, step]);
+    let second = sketch.node("Slice", &[x, from, end, axis, step]);
+    let negated = sketch.node("Neg", &[second]);
+    let turned = sketch.with("Concat", &[negated, first], &[int("axis", 3)]);
+    let pairs = if swapped {
+        [[cos, x], [sin, turned]]
+    } else {
+        [[x, cos], [turned, sin]]
+    };
+    let mut terms = pairs.map(|pair| sketch.node("Mul", &pair));
+    if swapped {
+        terms.reverse();
+    }
+    let y = sketch.node("Add", &terms);
+    sketch.operators(&[y])
+}
+
+#[test]
+fn a_rotation_is_one_node() {
+    for end in [8, 100, i64::MAX] {
+        for swapped in [false, true] {
+            assert_eq!(rotary([0, 4, 4, end], swapped), ["fused.Rotary"]);
+        }
+    }
+    // Not of halves: it is computed as it stands.
+    assert_eq!(rotary([0, 3, 3, i64::MAX], false), ["fused.Rotary"]);
+    for halves in [[1, 5, 4, 8], [0, -4, -4, 8]] {
+        let left = rotary(halves, false);
+        assert!(left.contains(&"Concat".to_owned()), "{left:?}");
+    }
+}

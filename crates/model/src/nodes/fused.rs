@@ -78,6 +78,29 @@ fn attention(call: &Call<'_>) -> Outputs {
         true => call.input(1)?.transpose(-2, -1)?,
         false => call.input(1)?.clone(),
     };
+    let windows = call.size_or("windows", 0)?;
+    if windows == 0 {
+        return Ok(vec![attended(call, query, &key, value)?]);
+    }
+    let by_window = |x: &Tensor| x.reshape(&with_batch(x, &[-1, windows as i64]));
+    let (query, key, value) = (by_window(query)?, by_window(&key)?, by_window(value)?);
+    let mixed = attended(call, &query, &key, &value)?;
+    Ok(vec![mixed.reshape(&with_batch(&mixed, &[-1]))?])
+}
+
+/// The shape of the last three axes of `x`, after these.
+fn with_batch(x: &Tensor, batch: &[i64]) -> Vec<i64> {
+    let last = x.shape().iter().skip(x.rank().saturating_sub(3));
+    let last = last.map(|&size| size as i64);
+    batch.iter().copied().chain(last).collect()
+}
+
+fn attended(
+    call: &Call<'_>,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor, NodeError> {
     let scale = match call.attr_tensor("scale")? {
         Some(scale) => scale.item::<f64>()?,
         None => 1.0,
@@ -85,7 +108,7 @@ fn attention(call: &Call<'_>) -> Outputs {
     let (mask, fill) = (call.optional(3)?, call.optional(4)?);
     let where_true = call.flag_or("fill_where", true)?;
     let cleared = call.flag_or("empty_rows_are_zero", false)?;
-    if !fits(query, &key, value, mask) {
+    if !fits(query, key, value, mask) {
         // Whichever is smaller is multiplied, lest a short type overflows.
         let turned = key.transpose(-2, -1)?;
         let scores = match scale.abs() < 1.0 {
@@ -103,31 +126,70 @@ fn attention(call: &Call<'_>) -> Outputs {
             true => weights.eq(&weights)?.where_cond(&weights, 0.0)?,
             false => weights,
         };
-        return Ok(vec![weights.matmul(value)?]);
+        return Ok(weights.matmul(value)?);
     }
     let kept = match (mask, fill) {
         (Some(mask), Some(_)) if where_true => Some(mask.logical_not()?),
         (mask, _) => mask.cloned(),
     };
-    let options = AttentionOptions {
-        mask: kept.as_ref(),
-        scale: Some(scale),
-        ..AttentionOptions::default()
-    };
-    let mixed = query.attention(&key, value, &options)?;
+    let mixed = in_one_batch([query, key, value], kept.as_ref(), scale)?;
     let (Some(kept), true) = (&kept, fill.is_some()) else {
-        return Ok(vec![mixed]);
+        return Ok(mixed);
     };
     // Where all scores are the same number, all values count alike; infinite ones leave NaN.
     let fill = call.optional_float(4)?.unwrap_or_default();
     let alike = match fill.is_finite() {
         true => shared(&value.mean(&[-2], true)?, query)?,
         // Zeros are what there are already.
-        false if cleared => return Ok(vec![mixed]),
+        false if cleared => return Ok(mixed),
         false => call.constant(f64::NAN, value.dtype())?,
     };
     let some = kept.any(&[-1], true)?;
-    Ok(vec![some.where_cond(&mixed, &alike)?])
+    Ok(some.where_cond(&mixed, &alike)?)
+}
+
+/// Attention, where all axes before the heads are one batch.
+fn in_one_batch(
+    [query, key, value]: [&Tensor; 3],
+    mask: Option<&Tensor>,
+    scale: f64,
+) -> streampool_tensor::Result<Tensor> {
+    let of = |query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>| {
+        let options = AttentionOptions {
+            mask,
+            scale: Some(scale),
+            ..AttentionOptions::default()
+        };
+        query.attention(key, value, &options)
+    };
+    let outer = query.rank().saturating_sub(3);
+    if outer <= 1 {
+        return of(query, key, value, mask);
+    }
+    let batch = &query.shape()[..outer];
+    let all: usize = batch.iter().product();
+    let joined = |x: &Tensor| x.reshape(&with_batch(x, &[all as i64]));
+    let mask = match mask {
+        Some(mask) if mask.rank() > 3 => {
+            let (own, last) = mask.shape().split_at(mask.rank() - 3);
+            Some(match own.iter().all(|&size| size == 1) {
+                true => mask.reshape(last)?,
+                false => joined(&mask.broadcast_to(&[batch, last].concat())?)?,
+            })
+        }
+        mask => mask.cloned(),
+    };
+    let mixed = of(
+        &joined(query)?,
+        &joined(key)?,
+        &joined(value)?,
+        mask.as_ref(),
+    )?;
+    let mut shape = query.shape().to_vec();
+    if let (Some(last), Ok(width)) = (shape.last_mut(), value.dim(-1)) {
+        *last = width;
+    }
+    mixed.reshape(&shape)
 }
 
 /// Whether these sizes are those of attention: batches are the same, heads are, or one of keys and values serves all.
@@ -154,7 +216,7 @@ fn fits(query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>) -> 
             .zip(scores.iter().skip(rank - axes.min(rank)));
         (1..=rank).contains(&axes) && sizes.all(|(&own, &size)| own == size || own == 1)
     });
-    matches!(rank, 3 | 4) && same && meets && served && masked
+    rank >= 3 && same && meets && served && masked
 }
 
 /// One row for all queries, as large as what attention gives, as far as it does not broadcast.

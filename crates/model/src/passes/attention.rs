@@ -1,5 +1,6 @@
 //! Attention from its pieces.
 
+use streampool_device::MAX_RANK;
 use streampool_tensor::Tensor;
 
 use super::activation::from_last;
@@ -17,6 +18,8 @@ struct Scores {
     key: ValueId,
     scale: f64,
     mask: Option<Mask>,
+    /// Of so many that follow one another, each has a mask of its own, which has one axis more.
+    windows: Option<i64>,
     nodes: Vec<usize>,
 }
 
@@ -50,7 +53,7 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let rank = editor
         .rank(scores.query)
         .known()
-        .filter(|rank| (3..=4).contains(rank))?;
+        .filter(|rank| (3..=MAX_RANK).contains(rank))?;
     if [scores.key, value]
         .iter()
         .any(|&id| editor.rank(id).known() != Some(rank))
@@ -69,7 +72,8 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         Some(Mask::Filled { condition, .. }) => &[*condition],
     };
     // Where it has more than that is found when it is computed, by its pieces then.
-    if masks.iter().any(|&mask| editor.rank(mask).least > rank) {
+    let most = rank + usize::from(scores.windows.is_some());
+    if masks.iter().any(|&mask| editor.rank(mask).least > most) {
         return None;
     }
     // It is read by what takes the place of the nodes.
@@ -119,6 +123,9 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     new.set("scale", scale);
     new.set("key_transposed", i64::from(turned));
     new.set("empty_rows_are_zero", i64::from(is_cleared));
+    if let Some(windows) = scores.windows {
+        new.set("windows", windows);
+    }
     if let Some(where_true) = fill_where {
         new.set("fill_where", i64::from(where_true));
     }
@@ -199,6 +206,9 @@ fn scores(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
             .or_else(|| twice(a, b))
             .or_else(|| twice(b, a));
     }
+    if node.is("Reshape") {
+        return windowed(editor, id);
+    }
     if node.is("Where") {
         let (condition, yes, no) = (node.input(0)?, node.input(1)?, node.input(2)?);
         let filled = |from: ValueId, fill: ValueId, where_true: bool| {
@@ -220,6 +230,42 @@ fn scores(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
     scaled(editor, id)
 }
 
+/// Scores by window, to which a mask is added for each of several windows that follow one another.
+fn windowed(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
+    let reshaped = |id: ValueId| {
+        let (place, node) = editor.made_by(id, "Reshape")?;
+        let [from, sizes] = node.pair()?;
+        Some((place, from, editor.integers(sizes)?))
+    };
+    let (joining, masked, joined) = reshaped(id)?;
+    let (adding, sum) = editor.made_by(masked, "Add")?;
+    let [a, b] = sum.pair()?;
+    let (parting, from, parted, mask) =
+        [(a, b), (b, a)].into_iter().find_map(|(parted, mask)| {
+            let (place, from, sizes) = reshaped(parted)?;
+            Some((place, from, sizes, mask))
+        })?;
+    let (&[first, windows, heads, rows, columns], &[all, ..]) = (&parted[..], &joined[..]) else {
+        return None;
+    };
+    let sizes = [heads, rows, columns];
+    let whole = all == -1 || (first > 0 && first.checked_mul(windows) == Some(all));
+    if joined[1..] != sizes || !whole || windows <= 0 || sizes.iter().any(|&size| size <= 0) {
+        return None;
+    }
+    let mut scores = scores(editor, from)?;
+    scores.mask = Some(match scores.mask {
+        None => Mask::Added(mask),
+        Some(Mask::Added(bias)) => Mask::BothAdded([bias, mask]),
+        Some(_) => return None,
+    });
+    if scores.windows.replace(windows).is_some() {
+        return None;
+    }
+    scores.nodes.extend([joining, adding, parting]);
+    Some(scores)
+}
+
 /// A product of queries and keys, and the numbers that it is multiplied with before or after.
 fn scaled(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
     let mut nodes = Vec::new();
@@ -235,6 +281,7 @@ fn scaled(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
         key,
         scale,
         mask: None,
+        windows: None,
         nodes,
     };
     scale.is_finite().then_some(scores)

@@ -10,6 +10,7 @@ mod concat;
 mod conv;
 mod dead;
 mod editor;
+mod einsum;
 mod factors;
 mod few_bits;
 mod fold;
@@ -43,9 +44,10 @@ pub use report::{Fusion, Report};
 type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
 
 /// In this order: what a later one makes use of comes first.
-const REWRITES: [Rewrite; 10] = [
+const REWRITES: [Rewrite; 11] = [
     sizes::keep_sizes,
     concat::fuse,
+    einsum::fuse,
     activation::fuse,
     rotary::fuse,
     norm::fuse,

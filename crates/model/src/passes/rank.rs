@@ -158,6 +158,12 @@ impl Finder<'_> {
                 }
             }
             "ReduceMean" | "ReduceSum" | "ReduceMax" if node.int("keepdims", 1) != 0 => input(0)?,
+            "Einsum" => {
+                let (_, out) = node.string("equation", "").split_once("->")?;
+                let named = !out.contains('.');
+                let labels = out.chars().filter(|label| !label.is_whitespace());
+                named.then(|| Rank::exactly(labels.count()))?
+            }
             "Shape" | "Range" => Rank::exactly(1),
             "ConstantOfShape" => Rank::exactly(self.lengths.get(&node.input(0)?).copied()?),
             _ if node.is_among(KEEPING) => input(0)?,

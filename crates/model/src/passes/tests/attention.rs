@@ -313,3 +313,76 @@ fn a_rotation_is_one_node() {
         assert!(left.contains(&"Concat".to_owned()), "{left:?}");
     }
 }
+
+#[test]
+fn attention_written_as_einstein_sums_is_one_node() {
+    for (of_scores, of_values, shape) in [
+        ("bhid,bhjd->bhij", "bhij,bhjd->bhid", &[2, 3, 5, 4][..]),
+        (
+            "b h j d, b h i d -> b h i j",
+            "b h i j, b h j d -> b h i d",
+            &[2, 3, 5, 4],
+        ),
+        ("BGHID,BGHJD->BGHIJ", "BGHIJ,BGHJD->BGHID", &[2, 3, 2, 5, 4]),
+    ] {
+        let mut sketch = Sketch::new();
+        let [query, key, value] = [(); 3].map(|()| sketch.input(shape));
+        let bias = sketch.input(&[1, shape[shape.len() - 3], 5, 5]);
+        let equation = |equation: &str| ("equation", super::string(equation));
+        let pair = match of_scores.contains("j d,") {
+            true => [key, query],
+            false => [query, key],
+        };
+        let scores = sketch.with("Einsum", &pair, &[equation(of_scores)]);
+        let scores = sketch.node("Add", &[scores, bias]);
+        let weights = sketch.with("Softmax", &[scores], &[int("axis", -1)]);
+        let y = sketch.with("Einsum", &[weights, value], &[equation(of_values)]);
+        let left = sketch.operators(&[y]);
+        assert_eq!(left, ["fused.EmptyRows", "fused.Attention"]);
+    }
+}
+
+#[test]
+fn an_einstein_sum_that_is_no_product_of_matrices_stays() {
+    for (equation, a, b) in [
+        ("ij,ij->ij", [3, 4], [3, 4]),
+        ("ij,kj->ki", [3, 4], [5, 4]),
+        ("ij,jk->ijk", [3, 4], [4, 5]),
+        ("ij,jk->ki", [3, 4], [4, 5]),
+        ("ii,ij->ij", [3, 3], [3, 4]),
+        ("ij,jk", [3, 4], [4, 5]),
+    ] {
+        let mut sketch = Sketch::new();
+        let (a, b) = (sketch.input(&a), sketch.input(&b));
+        let y = sketch.with("Einsum", &[a, b], &[("equation", super::string(equation))]);
+        let left = sketch.operators(&[y]);
+        let is_product = equation == "ij,kj->ki";
+        assert_eq!(left == ["Einsum"], !is_product, "{equation}: {left:?}");
+    }
+}
+
+#[test]
+fn a_mask_for_each_window_is_part_of_attention() {
+    for (sizes, back, fuses) in [
+        ([2, 3, 2, 5, 5], [-1, 2, 5, 5], true),
+        ([-1, 3, 2, 5, 5], [-1, 2, 5, 5], true),
+        ([2, 3, 2, 5, 5], [6, 2, 5, 5], true),
+        ([1, 3, 4, 5, 5], [-1, 2, 5, 5], false),
+    ] {
+        let mut sketch = Sketch::new();
+        let [query, value] = [(); 2].map(|()| sketch.input(&[6, 2, 5, 4]));
+        let key = sketch.input(&[6, 2, 4, 5]);
+        let (bias, mask) = (sketch.input(&[1, 2, 5, 5]), sketch.input(&[1, 3, 1, 5, 5]));
+        let (sizes, back) = (sketch.integers(&sizes), sketch.integers(&back));
+        let scores = sketch.node("MatMul", &[query, key]);
+        let scores = sketch.node("Add", &[scores, bias]);
+        let parted = sketch.node("Reshape", &[scores, sizes]);
+        let masked = sketch.node("Add", &[parted, mask]);
+        let joined = sketch.node("Reshape", &[masked, back]);
+        let weights = sketch.with("Softmax", &[joined], &[int("axis", -1)]);
+        let y = sketch.node("MatMul", &[weights, value]);
+        let left = sketch.operators(&[y]);
+        let one = left == ["Add", "fused.EmptyRows", "fused.Attention"];
+        assert_eq!(one, fuses, "{left:?}");
+    }
+}

@@ -25,22 +25,21 @@ pub(super) unsafe fn execute(src: &View, dst: &View, team: &dyn Team) {
     if walk.elements() == 0 {
         return;
     }
-    // SAFETY: the element types are the views'; the rest is passed on.
-    unsafe {
-        if keeps_bits(src.dtype(), dst.dtype()) {
-            // Without a conversion only the size matters.
-            match src.dtype().size() {
-                1 => run::<u8, u8>(src, dst, &walk, team),
-                2 => run::<half::f16, half::f16>(src, dst, &walk, team),
-                4 => run::<i32, i32>(src, dst, &walk, team),
-                _ => run::<i64, i64>(src, dst, &walk, team),
-            }
-        } else {
-            with_native!(src.dtype(), S => with_native!(dst.dtype(), D => {
-                run::<S, <S as Source>::Written<D>>(src, dst, &walk, team)
-            }))
+    let loops = if keeps_bits(src.dtype(), dst.dtype()) {
+        // Without a conversion only the size matters.
+        match src.dtype().size() {
+            1 => Loops::of_bits::<u8>(),
+            2 => Loops::of_bits::<half::f16>(),
+            4 => Loops::of_bits::<i32>(),
+            _ => Loops::of_bits::<i64>(),
         }
-    }
+    } else {
+        with_native!(src.dtype(), S => with_native!(dst.dtype(), D => {
+            Loops::of_cast::<S, <S as Source>::Written<D>>()
+        }))
+    };
+    // SAFETY: the element types are the views', or as good as those; the rest is passed on.
+    unsafe { run(src, dst, &walk, &loops, team) }
 }
 
 /// Whether a cast changes no bits.
@@ -48,24 +47,59 @@ fn keeps_bits(from: DType, to: DType) -> bool {
     from == to || from.is_integer() && to.is_integer() && from.size() == to.size()
 }
 
+/// Copies a part: where it is read and written, the steps there in elements, and its size.
+type Part<S> = unsafe fn(*const u8, *mut u8, [isize; 2], S);
+
+/// What copies elements of one type to another.
+struct Loops {
+    /// A run.
+    line: Part<usize>,
+    /// Rows that are neighbours in the source, and columns that are in the target.
+    square: Option<Part<[usize; 2]>>,
+}
+
+impl Loops {
+    fn of_bits<T: CastTo<T>>() -> Loops {
+        Loops {
+            line: line::<T, T>,
+            square: Some(square::<T>),
+        }
+    }
+
+    /// Squares are copied by line.
+    fn of_cast<S: CastTo<D>, D>() -> Loops {
+        Loops {
+            line: line::<S, D>,
+            square: None,
+        }
+    }
+}
+
 /// # Safety
-/// As for [`execute`]; the views' elements are of types `S` and `D`, or as good as of them.
-unsafe fn run<S: CastTo<D>, D>(src: &View, dst: &View, walk: &Walk<2>, team: &dyn Team) {
-    let (from, to) = (Shared(address::<S>(src)), Shared(address::<D>(dst)));
+/// As for [`execute`]; the loops are those of the views' types.
+unsafe fn run(src: &View, dst: &View, walk: &Walk<2>, loops: &Loops, team: &dyn Team) {
+    let (from, to) = (Shared(address::<u8>(src)), Shared(address::<u8>(dst)));
+    let sizes = [src.dtype().size() as isize, dst.dtype().size() as isize];
+    let at = |offsets: [isize; 2]| {
+        let (from, to) = (from.at(offsets[0] * sizes[0]), to.at(offsets[1] * sizes[1]));
+        (from.cast_const(), to)
+    };
     if let Some(plan) = Transposition::of(walk) {
         let grain = GRAIN.div_ceil(plan.columns.max(1) * SQUARE);
+        let steps = [plan.source_step, plan.target_step];
         split(plan.bands(), grain, team, &|range| {
             range.for_each(|band| {
-                plan.for_each_square(band, |offsets, rows, columns| {
+                plan.for_each_square(band, &mut |offsets, rows, columns| {
                     // SAFETY: the squares lie inside the views; bands are disjoint.
                     unsafe {
-                        square::<S, D>(
-                            from.at(offsets[0]),
-                            to.at(offsets[1]),
-                            [plan.source_step, plan.target_step],
-                            rows,
-                            columns,
-                        );
+                        if let Some(square) = loops.square {
+                            let (from, to) = at(offsets);
+                            return square(from, to, steps, [rows, columns]);
+                        }
+                        for row in 0..rows as isize {
+                            let (from, to) = at([offsets[0] + row, offsets[1] + row * steps[1]]);
+                            (loops.line)(from, to, [steps[0], 1], columns);
+                        }
                     }
                 });
             });
@@ -74,17 +108,19 @@ unsafe fn run<S: CastTo<D>, D>(src: &View, dst: &View, walk: &Walk<2>, team: &dy
     }
     let steps = walk.run_strides();
     split(walk.elements(), GRAIN, team, &|range| {
-        walk.for_each_run(range, |offsets, length| {
+        walk.for_each_run(range, &mut |offsets, length| {
+            let (from, to) = at(offsets);
             // SAFETY: the walk stays inside the views; ranges are disjoint.
-            unsafe { line::<S, D>(from.at(offsets[0]), to.at(offsets[1]), steps, length) };
+            unsafe { (loops.line)(from, to, steps, length) };
         });
     });
 }
 
 vectorised! {
     /// # Safety
-    /// The run can be read and written.
-    unsafe fn line[S: CastTo<D>, D: Sized](from: *const S, to: *mut D, steps: [isize; 2], length: usize) {
+    /// The run can be read as elements `S` and written as elements `D`.
+    unsafe fn line[S: CastTo<D>, D: Sized](from: *const u8, to: *mut u8, steps: [isize; 2], length: usize) {
+        let (from, to) = (from.cast::<S>(), to.cast::<D>());
         // SAFETY: the caller's promise.
         unsafe {
             match steps {
@@ -109,24 +145,22 @@ vectorised! {
 }
 
 vectorised! {
-    /// Rows are neighbours in the source, columns in the target.
-    ///
     /// # Safety
-    /// The square can be read and written.
-    unsafe fn square[S: CastTo<D>, D: Sized](
-        from: *const S,
-        to: *mut D,
+    /// The square can be read and written as elements `T`.
+    unsafe fn square[T: Copy](
+        from: *const u8,
+        to: *mut u8,
         steps: [isize; 2],
-        rows: usize,
-        columns: usize,
+        sizes: [usize; 2],
     ) {
-        let [source, target] = steps;
+        let (from, to) = (from.cast::<T>(), to.cast::<T>());
+        let ([source, target], [rows, columns]) = (steps, sizes);
         for row in 0..rows {
             for column in 0..columns {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let value = *from.offset(row as isize + column as isize * source);
-                    to.offset(row as isize * target + column as isize).write(value.cast_to());
+                    to.offset(row as isize * target + column as isize).write(value);
                 }
             }
         }
@@ -176,11 +210,11 @@ impl Transposition {
         self.others.elements() * self.rows.div_ceil(SQUARE)
     }
 
-    fn for_each_square(&self, band: usize, mut f: impl FnMut([isize; 2], usize, usize)) {
+    fn for_each_square(&self, band: usize, f: &mut dyn FnMut([isize; 2], usize, usize)) {
         let bands = self.rows.div_ceil(SQUARE);
         let (other, row) = (band / bands, band % bands * SQUARE);
         self.others
-            .for_each_run(other..other + 1, |[source, target], _| {
+            .for_each_run(other..other + 1, &mut |[source, target], _| {
                 for column in (0..self.columns).step_by(SQUARE) {
                     let offsets = [
                         source + row as isize + column as isize * self.source_step,

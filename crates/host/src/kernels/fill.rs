@@ -21,7 +21,7 @@ pub(super) unsafe fn fill(dst: &View, value: Scalar, team: &dyn Team) {
         let walk = Walk::in_memory_order(dst.shape(), [dst.layout().strides()], 0);
         let (to, [step], value) = (Shared(address::<T>(dst)), walk.run_strides(), T::from_scalar(value));
         split(walk.elements(), GRAIN, team, &|range| {
-            walk.for_each_run(range, |[offset], length| {
+            walk.for_each_run(range, &mut |[offset], length| {
                 // SAFETY: the walk stays inside the view, which the caller may write; ranges are disjoint.
                 unsafe { fill_run(to.at(offset), step, length, value) };
             });
@@ -40,7 +40,7 @@ pub(super) unsafe fn iota(dst: &View, start: Scalar, step: Scalar, team: &dyn Te
         let (start, step) = (T::wide(start), T::wide(step));
         split(walk.elements(), GRAIN, team, &|range| {
             let mut index = range.start;
-            walk.for_each_run(range, |[offset], length| {
+            walk.for_each_run(range, &mut |[offset], length| {
                 // SAFETY: as in `fill`.
                 unsafe { iota_run::<T>(to.at(offset), stride, length, start, step, index) };
                 index += length;

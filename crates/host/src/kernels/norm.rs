@@ -50,7 +50,7 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                 // Added to a negative zero it leaves that as it is, which a positive one does not.
                 operand::<T>(op.bias.as_ref(), -T::Wide::ZERO, bias);
             }
-            rows.for_each_run(range, |offsets, count| {
+            rows.for_each_run(range, &mut |offsets, count| {
                 for first in (0..count).step_by(together) {
                     let indices = || (first..count.min(first + together)).map(|row| row as isize);
                     let some = &mut scratch[..indices().len() * length];
@@ -80,7 +80,7 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                         let to = to.at(offsets[1] + index * between[1]);
                         let step = writing.run_strides()[0];
                         let mut done = 0;
-                        writing.for_each_run(0..length, |[offset], count| {
+                        writing.for_each_run(0..length, &mut |[offset], count| {
                             let end = done + count;
                             let (row, scale, bias) =
                                 (&row[done..end], &scale[done..end], &bias[done..end]);
@@ -123,7 +123,7 @@ unsafe fn for_each_part<T: Float>(
     act: unsafe fn(*const T, isize, &mut [T::Wide]),
 ) {
     let mut done = 0;
-    walk.for_each_run(0..row.len(), |[offset], count| {
+    walk.for_each_run(0..row.len(), &mut |[offset], count| {
         let part = &mut row[done..done + count];
         // SAFETY: the caller's promise.
         unsafe { act(from.offset(offset), walk.run_strides()[0], part) };

@@ -127,7 +127,7 @@ unsafe fn reduce<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, mean: bool, tea
         let vectors = kept.elements().div_ceil(VECTOR);
         split(vectors, grain.div_ceil(VECTOR), team, &|range| {
             let range = range.start * VECTOR..kept.elements().min(range.end * VECTOR);
-            kept.for_each_run(range, |offsets, length| {
+            kept.for_each_run(range, &mut |offsets, length| {
                 for start in (0..length).step_by(COLUMNS) {
                     let count = COLUMNS.min(length - start) as isize;
                     let start = start as isize;
@@ -149,7 +149,7 @@ unsafe fn reduce<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, mean: bool, tea
         return;
     }
     let each = |range: Range<usize>, f: &mut dyn FnMut(isize, isize)| {
-        kept.for_each_run(range, |offsets, length| {
+        kept.for_each_run(range, &mut |offsets, length| {
             for index in 0..length as isize {
                 f(offsets[0] + index * steps[0], offsets[1] + index * steps[1]);
             }
@@ -204,13 +204,15 @@ unsafe fn one_chunk<T: Reducible, K: Combine<T::Wide>>(
     }
     let mut sum = K::IDENTITY;
     let [step] = plan.reduced.run_strides();
-    plan.reduced
-        .for_each_run(chunk * CHUNK..(chunk + 1) * CHUNK, |[offset], length| {
+    plan.reduced.for_each_run(
+        chunk * CHUNK..(chunk + 1) * CHUNK,
+        &mut |[offset], length| {
             // SAFETY: the walk stays inside the source.
             sum = K::combine(sum, unsafe {
                 row::<T, K>(from.offset(offset), step, length)
             });
-        });
+        },
+    );
     sum
 }
 
@@ -271,7 +273,7 @@ unsafe fn columns<T: Reducible, K: Combine<T::Wide>>(
             given_up::check();
         }
         let mut part = [K::IDENTITY; COLUMNS];
-        reduced.for_each_run(start..start + ROWS, |[offset], length| {
+        reduced.for_each_run(start..start + ROWS, &mut |[offset], length| {
             // SAFETY: the walk stays inside the source.
             unsafe { rows::<T, K>(from.offset(offset), count, step, length, &mut part) };
         });
@@ -337,7 +339,7 @@ unsafe fn arg<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, team: &dyn Team) {
         GRAIN.div_ceil(length.max(1)),
         team,
         &|range| {
-            plan.kept.for_each_run(range, |offsets, count| {
+            plan.kept.for_each_run(range, &mut |offsets, count| {
                 for index in 0..count as isize {
                     // SAFETY: the plan's offsets lie in the views; ranges are disjoint.
                     unsafe {

@@ -106,7 +106,7 @@ unsafe fn scan<T: Reducible, K: Combine<T::Wide>>(op: &Scan, team: &dyn Team) {
     let side_by_side = steps[0] == 1 && lines.run_length() >= 8 && path.steps[0].unsigned_abs() > 1;
     if !side_by_side && lines.elements() < 2 * team.width() && path.chunks() > 1 && team.width() > 1
     {
-        lines.for_each_run(0..lines.elements(), |offsets, count| {
+        lines.for_each_run(0..lines.elements(), &mut |offsets, count| {
             for line in 0..count as isize {
                 // SAFETY: the walk stays inside the views.
                 unsafe {
@@ -120,7 +120,7 @@ unsafe fn scan<T: Reducible, K: Combine<T::Wide>>(op: &Scan, team: &dyn Team) {
     }
     let grain = GRAIN.div_ceil(path.length);
     split(lines.elements(), grain, team, &|range| {
-        lines.for_each_run(range, |offsets, count| {
+        lines.for_each_run(range, &mut |offsets, count| {
             if side_by_side {
                 for first in (0..count).step_by(COLUMNS) {
                     let columns = COLUMNS.min(count - first);

@@ -241,43 +241,66 @@ impl Place {
     }
 }
 
-/// Calls `f` with room for so many numbers, initialised to anything and aligned to a line. It comes from this
-/// thread's store or from that of all, or from the heap where there is none or, as the thread exits, no store any more.
+/// Memory to work in, until it is given back. What unwinds frees it.
+enum Lines {
+    Own(Vec<Line>),
+    Shared(Piece),
+}
+
+impl Lines {
+    /// From this thread's store or from that of all, or from the heap where there is none or, as the thread exits, no store
+    /// any more.
+    fn take(needed: usize) -> Lines {
+        if needed > OWN_LINES {
+            let mut piece = SHELF.iter().find_map(Place::take).unwrap_or_default();
+            if piece.0.len() < needed {
+                // Before there is more: both at once would be the most that is ever taken.
+                drop(piece);
+                piece = Piece::of(needed);
+            }
+            return Lines::Shared(piece);
+        }
+        // The inner level is found first, then empty: a call inside gets what this one leaves.
+        let [mut lines, inner] = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        let _ = SCRATCH.try_with(|store| store.set([inner, Vec::new()]));
+        if lines.len() < needed {
+            lines = filled(Line::ZERO, Count::of(needed));
+        }
+        Lines::Own(lines)
+    }
+
+    fn start(&mut self) -> *mut Line {
+        match self {
+            Lines::Own(lines) => lines.as_mut_ptr(),
+            Lines::Shared(piece) => piece.0.as_mut_ptr(),
+        }
+    }
+
+    fn give_back(self) {
+        match self {
+            // A thread that is exiting has no store any more: the memory is freed instead.
+            Lines::Own(lines) => {
+                let [inner, _] = SCRATCH.try_with(Cell::take).unwrap_or_default();
+                let _ = SCRATCH.try_with(|store| store.set([lines, inner]));
+            }
+            Lines::Shared(piece) if piece.0.len() <= KEPT_LINES => {
+                // Where every place is taken, it is freed.
+                let _ = SHELF
+                    .iter()
+                    .try_fold(piece, |piece, place| place.put(piece).err());
+            }
+            Lines::Shared(_) => {}
+        }
+    }
+}
+
+/// Calls `f` with room for so many numbers, initialised to anything and aligned to a line.
 pub(crate) fn with_scratch<T, R>(count: Count, f: impl FnOnce(*mut T) -> R) -> R {
     const { assert!(align_of::<T>() <= LINE) };
     let bytes = count.bytes(size_of::<T>()).unwrap_or_else(|| refuse(None));
-    let needed = bytes.div_ceil(LINE);
-    let f = |memory: *mut u8| f(memory.cast());
-    if needed > OWN_LINES {
-        return with_shared(needed, f);
-    }
-    // The inner level is found first, then empty: a call inside `f` gets what this one leaves.
-    let [mut lines, inner] = SCRATCH.try_with(Cell::take).unwrap_or_default();
-    let _ = SCRATCH.try_with(|store| store.set([inner, Vec::new()]));
-    if lines.len() < needed {
-        lines = filled(Line::ZERO, Count::of(needed));
-    }
-    let result = f(lines.as_mut_ptr().cast());
-    // A thread that is exiting has no store any more: the memory is freed instead.
-    let [inner, _] = SCRATCH.try_with(Cell::take).unwrap_or_default();
-    let _ = SCRATCH.try_with(|store| store.set([lines, inner]));
-    result
-}
-
-fn with_shared<R>(needed: usize, f: impl FnOnce(*mut u8) -> R) -> R {
-    let mut lines = SHELF.iter().find_map(Place::take).unwrap_or_default();
-    if lines.0.len() < needed {
-        // Before there is more: both at once would be the most that is ever taken.
-        drop(lines);
-        lines = Piece::of(needed);
-    }
-    let result = f(lines.0.as_mut_ptr().cast());
-    if lines.0.len() <= KEPT_LINES {
-        // Where every place is taken, it is given back.
-        let _ = SHELF
-            .iter()
-            .try_fold(lines, |lines, place| place.put(lines).err());
-    }
+    let mut lines = Lines::take(bytes.div_ceil(LINE));
+    let result = f(lines.start().cast());
+    lines.give_back();
     result
 }
 

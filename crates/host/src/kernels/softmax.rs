@@ -51,7 +51,7 @@ unsafe fn rows_of<T: Float>(src: &View, dst: &View, axis: usize, log: bool, team
     }
     split(walk.elements(), GRAIN.div_ceil(length), team, &|range| {
         rows::with_row::<T::Wide, _>(rows::together(length) * length, |scratch| {
-            walk.for_each_run(range, |offsets, count| {
+            walk.for_each_run(range, &mut |offsets, count| {
                 let ends = [from.at(offsets[0]), to.at(offsets[1])];
                 // SAFETY: the rows lie in the views, and ranges are disjoint.
                 unsafe { softmax::<T>(ends, between, steps, count, length, scratch, log) };

@@ -109,8 +109,7 @@ impl<const N: usize> Walk<N> {
 
     /// Calls `f` for each run of the elements numbered `range`, in order, with the run's first element as an
     /// offset into each operand (in elements) and its length. Runs at the ends of the range may be parts.
-    #[inline]
-    pub(crate) fn for_each_run(&self, range: Range<usize>, mut f: impl FnMut([isize; N], usize)) {
+    pub(crate) fn for_each_run(&self, range: Range<usize>, f: &mut dyn FnMut([isize; N], usize)) {
         let mut left = range.end.min(self.elements).saturating_sub(range.start);
         if left == 0 {
             return;
@@ -226,7 +225,7 @@ mod tests {
     fn walked(walk: &Walk<2>, range: Range<usize>) -> Vec<[isize; 2]> {
         let mut found = Vec::new();
         let steps = walk.run_strides();
-        walk.for_each_run(range, |offsets, length| {
+        walk.for_each_run(range, &mut |offsets, length| {
             assert!(length >= 1 && length <= walk.run_length());
             found.extend(
                 (0..length as isize)

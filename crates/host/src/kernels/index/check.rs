@@ -42,7 +42,7 @@ pub(super) unsafe fn indices(
         let outside = AtomicBool::new(false);
         split(walk.elements(), 4 * GRAIN, team, &|range| {
             let mut steps = Steps::default();
-            walk.for_each_run(range, |[offset], length| {
+            walk.for_each_run(range, &mut |[offset], length| {
                 steps.take(8 + length);
                 // SAFETY: the walk stays inside the indices.
                 if unsafe { indices.any_outside(offset + ahead, step, length, axis.size as i64) } {
@@ -76,7 +76,7 @@ unsafe fn complaint(
     let (mut number, mut found) = (0, None);
     for start in (0..walk.elements()).step_by(GRAIN) {
         given_up::check();
-        walk.for_each_run(start..start + GRAIN, |[offset], length| {
+        walk.for_each_run(start..start + GRAIN, &mut |[offset], length| {
             for element in 0..length as isize {
                 // SAFETY: the walk stays inside the indices.
                 let index = unsafe { indices.value(offset + ahead + element * step) };

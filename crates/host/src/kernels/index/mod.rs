@@ -68,7 +68,7 @@ unsafe fn pick<T: Native>(op: &Gather, places: &Places, team: &dyn Team) {
     let resolved = Resolved::new(places, &op.indices);
     let steps = walk.run_strides();
     split(walk.elements(), GRAIN, team, &|range| {
-        walk.for_each_run(range, |[target, index, datum], length| {
+        walk.for_each_run(range, &mut |[target, index, datum], length| {
             // SAFETY: the walk stays inside the result and, with indices in range, inside the source; ranges
             // are disjoint.
             unsafe {

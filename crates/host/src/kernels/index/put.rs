@@ -98,29 +98,32 @@ unsafe fn put_part<T: Native, P: Put<T>>(
     let mut ahead = Ahead::<T>::new();
     for first in (0..walk.elements()).step_by(AT_ONCE) {
         given_up::check();
-        walk.for_each_run(first..first + AT_ONCE, |[update, index, datum], length| {
-            // SAFETY: the walk stays inside the updates and the indices, which lead inside the result.
-            unsafe {
-                resolved.for_each_part(index + start[1], index_step, length, |before, part| {
-                    let before = before as isize;
-                    let from = from.at(update + start[0] + before * source);
-                    let to = to.at(datum + start[2] + before * target);
-                    match part {
-                        // No operand of a scatter overlaps its result.
-                        Part::Slice { offset, length }
-                            if P::REPLACES && [source, target] == [1, 1] =>
-                        {
-                            ahead.put(Slice {
-                                from,
-                                to: to.offset(offset),
-                                length,
-                            });
+        walk.for_each_run(
+            first..first + AT_ONCE,
+            &mut |[update, index, datum], length| {
+                // SAFETY: the walk stays inside the updates and the indices, which lead inside the result.
+                unsafe {
+                    resolved.for_each_part(index + start[1], index_step, length, |before, part| {
+                        let before = before as isize;
+                        let from = from.at(update + start[0] + before * source);
+                        let to = to.at(datum + start[2] + before * target);
+                        match part {
+                            // No operand of a scatter overlaps its result.
+                            Part::Slice { offset, length }
+                                if P::REPLACES && [source, target] == [1, 1] =>
+                            {
+                                ahead.put(Slice {
+                                    from,
+                                    to: to.offset(offset),
+                                    length,
+                                });
+                            }
+                            part => put_run::<T, P>(from, to, [source, target], part),
                         }
-                        part => put_run::<T, P>(from, to, [source, target], part),
-                    }
-                });
-            }
-        });
+                    });
+                }
+            },
+        );
     }
     // SAFETY: as above.
     unsafe { ahead.finish() };

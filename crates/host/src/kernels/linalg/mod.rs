@@ -227,7 +227,7 @@ fn each<const N: usize>(
     let walk = Walk::new(&views[0].shape()[..lead], strides);
     let steps = walk.run_strides();
     let visit = |range: std::ops::Range<usize>, team: &dyn Team| {
-        walk.for_each_run(range, |offsets, length| {
+        walk.for_each_run(range, &mut |offsets, length| {
             for index in 0..length as isize {
                 given_up::check();
                 let at = std::array::from_fn(|view| offsets[view] + index * steps[view]);

@@ -186,7 +186,7 @@ impl<T: Factor> Batch<T> {
     /// Calls `f` with each product of the range.
     fn for_each(&self, range: Range<usize>, mut f: impl FnMut(&Product<T>)) {
         let (steps, mut taken) = (self.walk.run_strides(), Steps::default());
-        self.walk.for_each_run(range, |offsets, length| {
+        self.walk.for_each_run(range, &mut |offsets, length| {
             for index in 0..length as isize {
                 taken.take(self.first.multiplications());
                 let mut product = self.first;
@@ -295,7 +295,7 @@ unsafe fn prepare_as<T: Factor>(op: &MatMul, preparation: &Preparation<'_>) -> O
     let product = |number: usize| {
         let mut product = batch.first;
         let mut distance = 0;
-        walk.for_each_run(number..number + 1, |[offset], _| distance = offset);
+        walk.for_each_run(number..number + 1, &mut |[offset], _| distance = offset);
         match side {
             Side::Left => product.a.at = product.a.at.wrapping_offset(distance),
             Side::Right => product.b.at = product.b.at.wrapping_offset(distance),

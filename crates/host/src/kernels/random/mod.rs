@@ -112,7 +112,7 @@ unsafe fn run<S: Source>(dst: &View, offset: u64, source: S, team: &dyn Team) {
                 )
             };
             let mut rest = &drawn[skipped..skipped + count];
-            walk.for_each_run(index..index + count, |[offset], length| {
+            walk.for_each_run(index..index + count, &mut |[offset], length| {
                 let (run, after) = rest.split_at(length);
                 rest = after;
                 // SAFETY: the walk stays inside the view, which the caller may write; ranges are disjoint.

@@ -49,7 +49,7 @@ pub(super) unsafe fn execute<T: Native>(op: &Resize, rounding: Rounding, team: &
         GRAIN.div_ceil(last.len()),
         team,
         &|range| {
-            walk.for_each_run(range, |[offset, number], count| {
+            walk.for_each_run(range, &mut |[offset, number], count| {
                 for index in 0..count {
                     let place = start(&tables, outer, number as usize + index);
                     let to = to.at(offset + index as isize * between);

@@ -148,7 +148,7 @@ impl<'a> Plan<'a> {
         let strides = &self.op.src.layout().strides()[self.first..];
         let walk = Walk::new(&sizes, [strides]);
         let (mut done, mut steps) = (0, Steps::default());
-        walk.for_each_run(0..walk.elements(), |[offset], count| {
+        walk.for_each_run(0..walk.elements(), &mut |[offset], count| {
             // SAFETY: the run lies in the source, and the numbers in the scratch.
             unsafe {
                 let row = std::slice::from_raw_parts_mut(now.add(done), count);
@@ -211,7 +211,7 @@ impl<'a> Plan<'a> {
         let walk = Walk::new(&sizes, [strides]);
         let mut done = 0;
         let to = Shared(address::<T>(&self.op.dst));
-        walk.for_each_run(0..walk.elements(), |[offset], count| {
+        walk.for_each_run(0..walk.elements(), &mut |[offset], count| {
             // SAFETY: the run lies in the block of the result, and the numbers in the scratch.
             unsafe {
                 let row = std::slice::from_raw_parts(now.add(done), count);

@@ -77,7 +77,7 @@ unsafe fn sort<T: Key, R: Ranked>(op: &Sort, team: &dyn Team) {
     };
     let each_of = |range, inner: &dyn Team| {
         let mut ranked = Vec::new();
-        lines.for_each_run(range, |offsets, count| {
+        lines.for_each_run(range, &mut |offsets, count| {
             for line in 0..count as isize {
                 each(
                     [0, 1, 2].map(|operand| offsets[operand] + line * steps[operand]),

@@ -103,24 +103,28 @@ unsafe fn tally<A: Sum>(
         let sums =
             unsafe { std::slice::from_raw_parts_mut(places.at((chunk * bins) as isize), bins) };
         let (mut value, mut weight) = ([0.0; BLOCK], [1.0; BLOCK]);
-        walk.for_each_run(chunk * length..(chunk + 1) * length, |offsets, count| {
-            for start in (0..count).step_by(BLOCK) {
-                let block = BLOCK.min(count - start);
-                let at = [0, 1].map(|operand| offsets[operand] + start as isize * steps[operand]);
-                // SAFETY: the walk stays inside the source and the weights.
-                unsafe {
-                    values.read(at[0], steps[0], &mut value[..block]);
-                    if let Some(weights) = &weights {
-                        weights.read(at[1], steps[1], &mut weight[..block]);
+        walk.for_each_run(
+            chunk * length..(chunk + 1) * length,
+            &mut |offsets, count| {
+                for start in (0..count).step_by(BLOCK) {
+                    let block = BLOCK.min(count - start);
+                    let at =
+                        [0, 1].map(|operand| offsets[operand] + start as isize * steps[operand]);
+                    // SAFETY: the walk stays inside the source and the weights.
+                    unsafe {
+                        values.read(at[0], steps[0], &mut value[..block]);
+                        if let Some(weights) = &weights {
+                            weights.read(at[1], steps[1], &mut weight[..block]);
+                        }
+                    }
+                    for (&value, &weight) in value[..block].iter().zip(&weight) {
+                        if let Some(bin) = bin(value, op.low, op.high, bins) {
+                            sums[bin].add(weight);
+                        }
                     }
                 }
-                for (&value, &weight) in value[..block].iter().zip(&weight) {
-                    if let Some(bin) = bin(value, op.low, op.high, bins) {
-                        sums[bin].add(weight);
-                    }
-                }
-            }
-        });
+            },
+        );
     });
     let (total, others) = sums.split_at_mut(bins);
     for sums in others.chunks_exact(bins) {

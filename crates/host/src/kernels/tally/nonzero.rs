@@ -49,7 +49,7 @@ where
     let places = Shared(counts.as_mut_ptr());
     each_chunk(&walk, CHUNK, team, &|chunk| {
         let mut count = 0;
-        walk.for_each_run(chunk_of(chunk), |[offset], length| {
+        walk.for_each_run(chunk_of(chunk), &mut |[offset], length| {
             count += (0..length as isize)
                 .filter(|element| found(offset + element * step))
                 .count();
@@ -64,7 +64,7 @@ where
     let starts = &counts;
     each_chunk(&walk, CHUNK, team, &|chunk| {
         let (mut column, mut element) = (starts[chunk], chunk * CHUNK);
-        walk.for_each_run(chunk_of(chunk), |[offset], length| {
+        walk.for_each_run(chunk_of(chunk), &mut |[offset], length| {
             for index in 0..length as isize {
                 if found(offset + index * step) {
                     let mut rest = element;

@@ -144,6 +144,11 @@ impl Stream {
         let (mut bytes, mut values) = (room(count * size)?, room(count)?);
         bytes.resize(count * size, 0);
         self.download_bytes(buffer, &mut bytes)?;
+        // All at once, where the bytes lie as values do; one by one, it is found out what is wrong.
+        if let Ok(all) = bytemuck::checked::try_cast_slice(&bytes) {
+            values.extend_from_slice(all);
+            return Ok(values);
+        }
         for value in bytes.chunks_exact(size) {
             let value = bytemuck::checked::try_pod_read_unaligned(value);
             values.push(value.map_err(|error| Error::NotOfType {

@@ -350,7 +350,10 @@ fn turned(view: &View, picture: Picture) -> Option<View> {
     let mut strides = Vec::new();
     for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
         let step = usize::try_from(stride).ok()?;
-        if size <= 1 || step.is_multiple_of(each) {
+        if size <= 1 {
+            // Nothing goes along it. Kernels that read several channels at once want places to begin at a multiple of these.
+            strides.push(isize::try_from(channels).ok()?);
+        } else if step.is_multiple_of(each) {
             strides.push(stride);
         } else if step.is_multiple_of(places) {
             last_channel += (size - 1) * (step / places);

@@ -1,6 +1,7 @@
 //! Convolution and its transpose.
 
-use streampool_device::{Activation, Conv, Layout, Op, Window};
+use smallvec::SmallVec;
+use streampool_device::{Activation, Conv, Layout, Op, Slide, Window};
 
 use super::window::{self, Sliding, per_axis};
 use crate::{Error, Result, Tensor};
@@ -152,11 +153,21 @@ impl Tensor {
         };
         let singles = (3..self.rank()).rev().take_while(single).count();
         let axes = self.rank() - singles;
+        // A sequence is a picture of one row, for which devices have the most ways.
+        let one_row = axes == 3 && !transposed;
         let leading = |layout: &Layout| {
-            let (shape, strides) = (&layout.shape()[..axes], &layout.strides()[..axes]);
-            Layout::strided(shape, strides, layout.offset())
+            let mut shape = SmallVec::<[usize; 5]>::from_slice(&layout.shape()[..axes]);
+            let mut strides = SmallVec::<[isize; 5]>::from_slice(&layout.strides()[..axes]);
+            if one_row {
+                strides.insert(2, strides[2].saturating_mul(shape[2] as isize));
+                shape.insert(2, 1);
+            }
+            Layout::strided(&shape, &strides, layout.offset())
         };
-        let window = Window::new(&window[..axes - 2])?;
+        let window = match one_row {
+            true => Window::new(&[Slide::new(1), window[0]])?,
+            false => Window::new(&window[..axes - 2])?,
+        };
         let to = leading(dst.layout())?;
         on.encode(Op::Conv(Box::new(Conv {
             src: self.operand_as(leading(self.layout())?)?,

@@ -229,7 +229,7 @@ fn convolutions_may_want_all_that_they_touch_alike() {
     // What callers give and get is copied; weights that are known are laid out when they are moved.
     assert_eq!(kinds, [Copy, Conv, Map, Conv, Copy]);
     let all = strides(&steps);
-    assert_eq!(all[1], [LAST, [12, 1, 4, 1], LAST].map(Vec::from));
+    assert_eq!(all[1], [LAST, [12, 1, 4, 4], LAST].map(Vec::from));
     assert_eq!((&all[3][0][..], &all[3][2][..]), (&LAST[..], &LAST[..]));
     let rows = x.layout().strides();
     assert_eq!((&all[0][0][..], &all[4][1][..]), (rows, rows));

@@ -67,7 +67,7 @@ fn alike(editor: &Editor<'_>, node: &Node, feeds: bool) -> Option<Alike> {
 }
 
 /// How many nodes may lie between a product and attention.
-const STEPS: usize = 8;
+const STEPS: usize = 12;
 
 /// For each place, whether a product is there that attention takes, turned and scaled.
 fn feeding_attention(editor: &Editor<'_>) -> Vec<bool> {
@@ -88,7 +88,14 @@ fn feeding_attention(editor: &Editor<'_>) -> Vec<bool> {
                 feeding[place] = is_linear(maker);
                 let turns = matches!(
                     &maker.operator.name[..],
-                    "Reshape" | "Transpose" | "Squeeze" | "Unsqueeze" | "Mul" | "Div"
+                    "Reshape"
+                        | "Transpose"
+                        | "Squeeze"
+                        | "Unsqueeze"
+                        | "Expand"
+                        | "Mul"
+                        | "Div"
+                        | "Rotary"
                 );
                 let Some(next) = maker.input(0).filter(|_| turns) else {
                     break;

@@ -71,6 +71,75 @@ def bert_base():
     return nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
 
 
+class Speech(nn.Module):
+    """The convolutions that wav2vec 2.0 begins with, on a second of sound."""
+
+    def __init__(self, channels=512):
+        super().__init__()
+        windows = [(10, 5)] + [(3, 2)] * 4 + [(2, 2)] * 2
+        self.layers = nn.ModuleList([nn.Conv1d(channels if at else 1, channels, *window, bias=False) for at, window in enumerate(windows)])
+        self.norm = nn.GroupNorm(channels, channels)
+
+    def forward(self, x):
+        x = nn.functional.gelu(self.norm(self.layers[0](x)))
+        for layer in self.layers[1:]:
+            x = nn.functional.gelu(layer(x))
+        return x
+
+
+class Norm(nn.Module):
+    """Root mean square norm, as Llama's modules compute it."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        wide = x.float()
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
+
+
+class LlamaLayer(nn.Module):
+    """A layer of a decoder: 12 heads of queries, 4 of keys and values, turned by their positions."""
+
+    def __init__(self, width=768, middle=2048, heads=12, groups=4):
+        super().__init__()
+        self.heads, self.groups, self.head = heads, groups, width // heads
+        linear = lambda rows, columns: nn.Linear(rows, columns, bias=False)
+        self.q, self.k, self.v = linear(width, width), *(linear(width, groups * self.head) for _ in "kv")
+        self.o, self.gate, self.up, self.down = linear(width, width), linear(width, middle), linear(width, middle), linear(middle, width)
+        self.before, self.between = Norm(width), Norm(width)
+
+    def forward(self, x, cos, sin):
+        batch, length, width = x.shape
+        normed = self.before(x)
+        by_head = lambda y: y.view(batch, length, -1, self.head).transpose(1, 2)
+        q, k, v = (by_head(one(normed)) for one in (self.q, self.k, self.v))
+        half = self.head // 2
+        turn = lambda y: y * cos + torch.cat([-y[..., half:], y[..., :half]], -1) * sin
+        each = lambda y: y[:, :, None].expand(-1, -1, self.heads // self.groups, -1, -1).reshape(batch, self.heads, length, self.head)
+        mixed = nn.functional.scaled_dot_product_attention(turn(q), each(turn(k)), each(v), is_causal=True)
+        x = x + self.o(mixed.transpose(1, 2).reshape(batch, length, width))
+        normed = self.between(x)
+        return x + self.down(nn.functional.silu(self.gate(normed)) * self.up(normed))
+
+
+class Llama(nn.Module):
+    """Twelve of them, on rows that stand for words already."""
+
+    def __init__(self, layers=12, length=128, head=64):
+        super().__init__()
+        self.layers = nn.ModuleList([LlamaLayer() for _ in range(layers)])
+        angles = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, head, 2) / head)
+        self.register_buffer("cos", torch.cat([angles.cos()] * 2, -1))
+        self.register_buffer("sin", torch.cat([angles.sin()] * 2, -1))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x, self.cos, self.sin)
+        return x
+
+
 def vision(name):
     return lambda: getattr(torchvision.models, name)(weights=None)
 
@@ -92,6 +161,8 @@ MODELS = {
     "regnet_y_800mf": (vision("regnet_y_800mf"), PICTURE),
     "shufflenet_v2_x1_0": (vision("shufflenet_v2_x1_0"), PICTURE),
     "mnasnet1_0": (vision("mnasnet1_0"), PICTURE),
+    "llama": (Llama, (128, 768)),
+    "speech": (Speech, (1, 16000)),
 }
 
 

@@ -45,6 +45,7 @@ fn fill(dst: View) -> Op {
 fn norm(values: View) -> Op {
     Op::Norm(Norm {
         added: None,
+        sum: None,
         kind: NormKind::Rms,
         src: values,
         dst: values,

@@ -17,6 +17,8 @@ pub struct Norm<T = View> {
     pub src: T,
     /// Added to it first, without rounding: the shape, type and strides of `src`.
     pub added: Option<T>,
+    /// Where `src + added` goes, rounded, too: the shape, type and strides of `src`.
+    pub sum: Option<T>,
     /// The result: shape and type of `src`.
     pub dst: T,
     /// Multiplied onto the result: the normalised dimensions' shape.
@@ -250,6 +252,11 @@ impl<T> Op<T> {
                     .added
                     .as_ref()
                     .map(|added| f("added", Read, added))
+                    .transpose()?,
+                sum: op
+                    .sum
+                    .as_ref()
+                    .map(|sum| f("sum", Write, sum))
                     .transpose()?,
                 scale: op
                     .scale

@@ -92,6 +92,7 @@ impl Op<View> {
             Op::Norm(op) => {
                 f("src", Read, &op.src);
                 op.added.iter().for_each(|added| f("added", Read, added));
+                op.sum.iter().for_each(|sum| f("sum", Write, sum));
                 op.scale.iter().for_each(|scale| f("scale", Read, scale));
                 op.bias.iter().for_each(|bias| f("bias", Read, bias));
                 f("dst", Write, &op.dst);
@@ -244,16 +245,20 @@ fn norm(op: &Norm) -> Result<()> {
     float(kind, "src", &op.src)?;
     same_view(kind, "dst", &op.dst, &op.src)?;
     axis_of(kind, op.axis, &op.src)?;
-    if let Some(added) = &op.added {
-        same_view(kind, "added", added, &op.src)?;
-        let (strides, wanted) = (added.layout().strides(), op.src.layout().strides());
+    for (argument, view) in [("added", &op.added), ("sum", &op.sum)] {
+        let Some(view) = view else { continue };
+        same_view(kind, argument, view, &op.src)?;
+        let (strides, wanted) = (view.layout().strides(), op.src.layout().strides());
         require(
             kind,
-            "added",
+            argument,
             strides == wanted,
             format_args!("with strides {strides:?}"),
             format_args!("{wanted:?}, as `src` has"),
         )?;
+    }
+    if let Some(sum) = &op.sum {
+        writable(kind, "sum", sum)?;
     }
     let normalised = &op.src.shape()[op.axis..];
     for (argument, operand) in [("scale", &op.scale), ("bias", &op.bias)] {

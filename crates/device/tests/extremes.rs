@@ -255,6 +255,7 @@ fn ops(parts: &Parts) -> Vec<Op> {
             kind: NormKind::Layer,
             src: a,
             added: some(4),
+            sum: some(7),
             dst: b,
             scale: some(5),
             bias: some(6),

@@ -310,6 +310,7 @@ fn operands_fit_each_other() {
                 kind: NormKind::Layer,
                 src: f(1, &[2, 3]),
                 added: Some(f(5, &[2, 3])),
+                sum: Some(f(6, &[2, 3])),
                 dst: f(2, &[2, 3]),
                 scale: Some(f(3, &[3])),
                 bias: Some(f(4, &[3])),

@@ -46,6 +46,7 @@ fn reduce(kind: ReduceKind, src: View, dst: View, over: &[usize]) -> Op {
 fn norm(src: View, dst: View, axis: usize) -> Norm {
     Norm {
         added: None,
+        sum: None,
         kind: NormKind::Layer,
         src,
         dst,
@@ -163,6 +164,27 @@ fn normalising_ops(v: &Views) -> Vec<(&'static str, Op)> {
             "added",
             Norm {
                 added: Some(v.of(DType::F16, &[2, 3])),
+                ..right
+            },
+        ),
+        (
+            "sum",
+            Norm {
+                sum: Some(v.f32(&[3])),
+                ..right
+            },
+        ),
+        (
+            "sum",
+            Norm {
+                sum: Some(v.overlapping(DType::F32)),
+                ..right
+            },
+        ),
+        (
+            "dst",
+            Norm {
+                sum: Some(right.dst),
                 ..right
             },
         ),

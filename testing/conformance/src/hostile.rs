@@ -357,6 +357,7 @@ impl Draw {
                     kind: self.rng.pick(&[NormKind::Layer, NormKind::Rms]),
                     src: self.read(dtype, &shape)?,
                     added: None,
+                    sum: None,
                     scale: if scale {
                         Some(self.read(dtype, &normed)?)
                     } else {

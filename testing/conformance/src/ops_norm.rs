@@ -109,6 +109,7 @@ fn norm(kind: NormKind, axis: usize, dst: usize, affine: [bool; 2]) -> Norm<usiz
         kind,
         src: 0,
         added: None,
+        sum: None,
         dst,
         scale: affine[0].then_some(2),
         bias: affine[1].then_some(3),
@@ -133,11 +134,13 @@ pub(crate) fn any_norm(rng: &mut Rng, dtype: DType) -> Option<(Norm<usize>, Vec<
     let bias = read_operand(rng, dtype, &shape[axis..], real);
     let mut added = Operand::blank(dtype, src.layout);
     added.set_all((0..added.layout.elements()).map(|_| real(rng)));
+    let sum = Operand::blank(dtype, src.layout);
     let op = Norm {
         added: rng.chance(2).then_some(4),
+        sum: rng.chance(2).then_some(5),
         ..norm(kind, axis, 1, affine)
     };
-    Some((op, vec![src, dst, scale, bias, added]))
+    Some((op, vec![src, dst, scale, bias, added, sum]))
 }
 
 /// Both normalisations from any axis of any layout, with and without scale and bias, also in place.
@@ -155,6 +158,9 @@ pub fn norms_from_any_axis(fixture: &Fixture) {
             for dst in [1, 0] {
                 check(fixture, &mut lane, &Op::Norm(Norm { dst, ..op }), &operands);
             }
+            // What is added may become the sum.
+            let sum = op.added.or(op.sum);
+            check(fixture, &mut lane, &Op::Norm(Norm { sum, ..op }), &operands);
         }
     }
 }
@@ -177,10 +183,12 @@ pub fn norms_of_block_lengths(fixture: &Fixture) {
                     Operand::of(DType::F32, &[length], values(length)),
                     Operand::of(DType::F32, &[length], values(length)),
                     Operand::of(DType::F32, &[2, length], values(2 * length)),
+                    Operand::row_major(DType::F32, &[2, length]),
                 ];
-                for added in [None, Some(4)] {
+                for (added, sum) in [(None, None), (Some(4), None), (Some(4), Some(5))] {
                     let op = Norm {
                         added,
+                        sum,
                         ..norm(kind, 1, 1, [true, true])
                     };
                     check(fixture, &mut lane, &Op::Norm(op), &operands);

@@ -62,6 +62,7 @@ fn unfilled(fixture: &Fixture) -> Vec<Op> {
         },
         Op::Norm(Norm {
             added: None,
+            sum: None,
             kind: NormKind::Rms,
             src: float(&[4]),
             dst: float(&[4]),

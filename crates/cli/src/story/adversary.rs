@@ -171,6 +171,7 @@ impl Operands {
         stream.flush()?;
         stream.encode(Op::Norm(Norm {
             added: None,
+            sum: None,
             kind: NormKind::Layer,
             src: self.input.read(DType::F32, &SHAPE)?,
             dst: self.normalised.write(DType::F32, &SHAPE)?,

@@ -39,6 +39,7 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
     let writing = Walk::new(inner, [&target[op.axis..]]);
     let (from, to) = (Shared(address::<T>(&op.src)), Shared(address::<T>(&op.dst)));
     let added = op.added.map(|added| Shared(address::<T>(&added)));
+    let sum = op.sum.map(|sum| Shared(address::<T>(&sum)));
     let together = rows::together(length);
     split(rows.elements(), GRAIN.div_ceil(length), team, &|range| {
         rows::with_row::<T::Wide, _>((2 + together) * length, |scratch| {
@@ -68,6 +69,17 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                             let from = added.at(offsets[0] + index * between[0]).cast_const();
                             // SAFETY: it is laid out as the view is.
                             unsafe { for_each_part::<T>(&reading, from, row, rows::add::<T>) };
+                        }
+                        if let Some(sum) = &sum {
+                            let to = sum.at(offsets[0] + index * between[0]);
+                            let step = reading.run_strides()[0];
+                            let mut done = 0;
+                            reading.for_each_run(0..length, &mut |[offset], count| {
+                                let part = &row[done..done + count];
+                                // SAFETY: it is laid out as the view is; ranges are disjoint.
+                                unsafe { store::<T>(part, to.offset(offset), step) };
+                                done += count;
+                            });
                         }
                     }
                     let mut factors = [T::Wide::ONE; MOST_TOGETHER];
@@ -177,5 +189,16 @@ vectorised! {
         let numbers = numbers.map(|((&x, &scale), &bias)| x * factor * scale + bias);
         // SAFETY: the caller's promise.
         unsafe { rows::store::<T>(numbers, to, step) };
+    }
+}
+
+vectorised! {
+    /// Stores a part of a row to elements `step` apart.
+    ///
+    /// # Safety
+    /// The elements can be written.
+    unsafe fn store[T: Float](row: &[T::Wide], to: *mut T, step: isize) {
+        // SAFETY: the caller's promise.
+        unsafe { rows::store::<T>(row.iter().copied(), to, step) };
     }
 }

@@ -3,7 +3,7 @@
 use streampool_device::{DType, MAX_RANK, Norm, NormKind, View};
 
 use super::dims::{Dim, Dims};
-use super::line::{Launch, Line};
+use super::line::{Launch, Line, Sums};
 use super::packs;
 use crate::dispatch::{Limits, Plan};
 use crate::text::{Buffer, Dialect, Field, KernelText, load, storage_type};
@@ -55,7 +55,11 @@ pub(super) fn norm<K>(
         op.scale.as_ref(),
         op.bias.as_ref(),
     ];
-    let Some(launch) = Launch::new(&rows, &inner, operands, op.added.as_ref(), limits) else {
+    let sums = Sums {
+        added: op.added.as_ref(),
+        sum: op.sum.as_ref(),
+    };
+    let Some(launch) = Launch::new(&rows, &inner, operands, sums, limits) else {
         return Plan::default();
     };
     let kernel = Normalisation {

@@ -3,7 +3,7 @@
 use streampool_device::View;
 
 use super::dims::{Dim, Dims};
-use super::line::{Launch, Line};
+use super::line::{Launch, Line, Sums};
 use crate::dispatch::{Limits, Plan};
 use crate::text::{Dialect, KernelText};
 
@@ -31,7 +31,13 @@ pub(super) fn softmax<K>(
     let others = (0..src.shape().len()).filter(|&other| other != axis);
     let rows = Dims::collapsed(others.map(dim));
     let inner = Dims::collapsed([dim(axis)].into_iter());
-    let Some(launch) = Launch::new(&rows, &inner, [Some(src), Some(dst)], None, limits) else {
+    let Some(launch) = Launch::new(
+        &rows,
+        &inner,
+        [Some(src), Some(dst)],
+        Sums::default(),
+        limits,
+    ) else {
         return Plan::default();
     };
     let line = launch.line;

@@ -41,6 +41,7 @@ fn plans() -> Vec<Plan> {
                 plans.push(norm(
                     &Norm {
                         added: None,
+                        sum: None,
                         kind: NormKind::Rms,
                         src,
                         dst,

@@ -445,8 +445,10 @@ fn norms() -> Vec<Op> {
                         |wanted: bool| wanted.then(|| memory.row_major(dtype, &shape[axis..]));
                     let (scale, bias) = (weight(has_scale), weight(has_bias));
                     let added = has_bias.then(|| memory.row_major(dtype, shape));
+                    let with_sum = added.is_some() && kind == NormKind::Rms;
                     ops.push(Op::Norm(Norm {
                         added,
+                        sum: with_sum.then(|| memory.row_major(dtype, shape)),
                         kind,
                         src,
                         dst,
@@ -466,6 +468,7 @@ fn norms() -> Vec<Op> {
         let (scale, bias) = (None, None);
         ops.push(Op::Norm(Norm {
             added: None,
+            sum: None,
             kind: NormKind::Layer,
             src,
             dst,

@@ -161,39 +161,52 @@ fn join_map(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)
     None
 }
 
-/// The normalisation at `place` of the sum that it alone reads, and where that is made.
+/// The normalisation at `place` of a sum, and where that is made. If others read it, they do so later: it writes the sum, too.
 fn join_norm(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
     let Op::Norm(norm) = &*steps[place].op else {
         return None;
     };
-    if norm.added.is_some()
-        || !uses::is_whole(&norm.src)
-        || uses.only_reader(&norm.src) != Some(place)
-    {
+    if norm.added.is_some() || !uses::is_whole(&norm.src) {
         return None;
     }
     let writer = uses.writer(&norm.src).filter(|&writer| writer < place)?;
+    let mut steps_there = uses.steps(&norm.src);
+    if steps_there.any(|step| step != writer && step < place) {
+        return None;
+    }
+    let is_alone = uses.only_reader(&norm.src) == Some(place);
     let made = Map::of(&steps[writer].op)?;
     let ([output], &[src, added]) = (made.outputs, made.inputs) else {
         return None;
     };
-    let alike = |view: &View| {
-        (view.shape(), view.layout().strides(), view.dtype())
-            == (
-                norm.src.shape(),
-                norm.src.layout().strides(),
-                norm.src.dtype(),
-            )
-    };
-    let fits = is_sum(made.expr)
-        && [output, &src, &added].into_iter().all(alike)
-        && (made.inputs.iter()).all(|input| uses.is_settled(input, writer, place));
+    let settled = (made.inputs.iter()).all(|input| uses.is_settled(input, writer, place));
+    if !settled || !is_sum(made.expr) || output.dtype() != norm.src.dtype() {
+        return None;
+    }
+    let as_src = |view: &View| laid_as(view, norm.src.layout());
     let op = Op::Norm(Norm {
-        src,
-        added: Some(added),
+        src: as_src(&src)?,
+        added: Some(as_src(&added)?),
+        sum: match is_alone {
+            true => None,
+            false => Some(as_src(output)?),
+        },
         ..*norm
     });
-    fits.then_some((writer, op))
+    op.validate().is_ok().then_some((writer, op))
+}
+
+/// A view of the same elements with the strides of `layout`, from which those of axes of one element may differ.
+fn laid_as(view: &View, layout: &Layout) -> Option<View> {
+    let axes = view.shape().iter().zip(view.layout().strides());
+    let same = axes
+        .zip(layout.strides())
+        .all(|((&size, own), stride)| size <= 1 || own == stride);
+    if view.shape() != layout.shape() || !same {
+        return None;
+    }
+    let layout = Layout::strided(view.shape(), layout.strides(), view.layout().offset()).ok()?;
+    View::new(view.span(), view.dtype(), layout).ok()
 }
 
 /// Whether it is the sum of its two inputs.

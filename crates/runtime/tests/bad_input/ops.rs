@@ -141,6 +141,7 @@ pub const CASES: &[Case] = &[
             let (src, dst) = (a.read(DType::F32, &[4])?, b.write(DType::F32, &[4])?);
             done(w.stream.encode(Op::Norm(Norm {
                 added: None,
+                sum: None,
                 kind: NormKind::Layer,
                 src,
                 dst,

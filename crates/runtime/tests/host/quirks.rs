@@ -106,6 +106,7 @@ fn normalisation_goes_through_a_program() {
     prove(Quirk::NormBoundToThread, |stream, a, b| {
         stream.encode(Op::Norm(Norm {
             added: None,
+            sum: None,
             kind: NormKind::Rms,
             src: a.read(DType::F32, &[64])?,
             dst: b.write(DType::F32, &[64])?,

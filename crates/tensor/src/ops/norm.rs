@@ -75,6 +75,7 @@ impl Tensor {
         let mut y = on.blank(self.dtype(), self.shape())?;
         on.encode(Op::Norm(Norm {
             added: None,
+            sum: None,
             kind,
             src: self.operand()?,
             dst: y.operand()?,

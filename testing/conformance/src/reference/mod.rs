@@ -65,7 +65,11 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
             axis,
             log,
         } => vec![(*dst, softmax::softmax(&operands[*src], *axis, *log))],
-        Op::Norm(op) => vec![(op.dst, norm::norm(op, operands))],
+        Op::Norm(op) => {
+            let [normalised, sum] = norm::norm(op, operands);
+            let sum = op.sum.map(|operand| (operand, sum));
+            std::iter::once((op.dst, normalised)).chain(sum).collect()
+        }
         Op::MatMul(op) => vec![(op.out, matmul::matmul(op, operands))],
         Op::Attention(op) => vec![(op.out, attention::attention(op, operands))],
         Op::Rnn(op) => rnn::rnn(op, operands),

@@ -6,8 +6,8 @@ use super::expected::{Expected, total};
 use crate::num::Num;
 use crate::operand::Operand;
 
-/// `norm(src + added) * scale + bias`.
-pub(super) fn norm(op: &Norm<usize>, operands: &[Operand]) -> Vec<Expected> {
+/// `norm(src + added) * scale + bias`, and `src + added`.
+pub(super) fn norm(op: &Norm<usize>, operands: &[Operand]) -> [Vec<Expected>; 2] {
     let src = &operands[op.src];
     let width: usize = src.shape()[op.axis..].iter().product();
     let affine = |operand: Option<usize>| {
@@ -28,7 +28,12 @@ pub(super) fn norm(op: &Norm<usize>, operands: &[Operand]) -> Vec<Expected> {
             .zip(added)
             .for_each(|(value, added)| *value += added.float());
     }
-    values
+    let sum = values.iter().map(|&value| Expected {
+        value: Num::Float(value),
+        scale: value.abs(),
+    });
+    let sum = sum.collect();
+    let normalised = values
         .chunks(width.max(1))
         .flat_map(|row| {
             let count = row.len() as f64;
@@ -50,5 +55,6 @@ pub(super) fn norm(op: &Norm<usize>, operands: &[Operand]) -> Vec<Expected> {
                 }
             })
         })
-        .collect()
+        .collect();
+    [normalised, sum]
 }

@@ -63,6 +63,7 @@ fn reductions_and_rows() {
         });
         run(&Op::Norm(Norm {
             added: None,
+            sum: None,
             kind: NormKind::Layer,
             src: src.view,
             dst: norm.view,

@@ -447,6 +447,7 @@ fn every_level_gives_the_same_bits() {
             },
             Op::Norm(Norm {
                 added: None,
+                sum: None,
                 kind: NormKind::Rms,
                 src: src.view,
                 dst: norm.view,

@@ -25,6 +25,8 @@ pub(super) struct Line {
     held: u8,
     /// Whether others are added to the source's.
     added: bool,
+    /// Whether what is normalised, with others added or not, is written as well.
+    summed: bool,
     /// Classes of the dimensions of rows and of those of a row's elements.
     kept: u8,
     inner: u8,
@@ -47,18 +49,31 @@ pub(super) struct Launch<'a, const N: usize> {
     /// Not in packs.
     inner: &'a Dims<N>,
     operands: [Option<&'a View>; N],
-    /// What is added to the source, laid out as that is.
-    added: Option<&'a View>,
+    /// What is added to the source, and where the sum goes, laid out as that is.
+    sums: Sums<'a>,
+}
+
+/// What is added to a source, and where the sum goes, both laid out as that is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sums<'a> {
+    pub added: Option<&'a View>,
+    pub sum: Option<&'a View>,
+}
+
+impl<'a> Sums<'a> {
+    fn each(self) -> impl Iterator<Item = &'a View> {
+        self.added.into_iter().chain(self.sum)
+    }
 }
 
 impl<'a, const N: usize> Launch<'a, N> {
     /// The launch over `rows`, each of the elements `inner`. Source and result come first among `operands`;
-    /// only they, and what is added to the source, depend on the row. `None` if there are no elements.
+    /// only they, and sums, depend on the row. `None` if there are no elements.
     pub fn new(
         rows: &'a Dims<2>,
         inner: &'a Dims<N>,
         operands: [Option<&'a View>; N],
-        added: Option<&'a View>,
+        sums: Sums<'a>,
         limits: &Limits,
     ) -> Option<Self> {
         let length = inner.elements();
@@ -68,7 +83,7 @@ impl<'a, const N: usize> Launch<'a, N> {
         let dtype = operands[0]?.dtype();
         let order = order(rows, inner);
         let in_packs = |pack: usize| {
-            added.is_none_or(|view| begins_aligned(view, pack))
+            sums.each().all(|view| begins_aligned(view, pack))
                 && operands.iter().enumerate().all(|(index, operand)| {
                     operand.is_none_or(|view| {
                         begins_aligned(view, pack)
@@ -90,7 +105,8 @@ impl<'a, const N: usize> Launch<'a, N> {
             threads: teams.threads as u16,
             pack: pack as u8,
             held: held as u8,
-            added: added.is_some(),
+            added: sums.added.is_some(),
+            summed: sums.sum.is_some(),
             kept: rows.class(),
             inner: inner.class(),
         };
@@ -100,7 +116,7 @@ impl<'a, const N: usize> Launch<'a, N> {
             rows,
             inner,
             operands,
-            added,
+            sums,
         })
     }
 
@@ -114,14 +130,17 @@ impl<'a, const N: usize> Launch<'a, N> {
             params = params.i64(at as i64);
         }
         let start = |view: &View| view.layout().offset() as i64;
-        if let (Some(added), Some(src)) = (self.added, self.operands[0]) {
-            params = params.i64(start(added) - start(src));
+        if let Some(src) = self.operands[0] {
+            for view in self.sums.each() {
+                params = params.i64(start(view) - start(src));
+            }
         }
         let params = inner.params(self.rows.params(params));
-        // The result is the last buffer.
+        // The result is the last buffer, after the sum.
         let [src, dst] = [self.operands[0], self.operands[1]];
         let others = self.operands[2..].iter().copied();
-        let order = [src, self.added].into_iter().chain(others).chain([dst]);
+        let order = [src, self.sums.added].into_iter().chain(others);
+        let order = order.chain([self.sums.sum, dst]);
         let memory = |view: &View| Operand::Memory(view.span());
         let operands: SmallVec<[Operand; 4]> = order.flatten().map(memory).collect();
         Plan::of(Dispatch {

@@ -74,6 +74,7 @@ fn along_the_first_axis_threads_stand_side_by_side() {
 fn norm_of(src: View, scale: Option<View>, bias: Option<View>) -> Plan {
     let op = Norm {
         added: None,
+        sum: None,
         kind: NormKind::Layer,
         src,
         dst: row_major(DType::F16, src.shape()),

@@ -43,6 +43,7 @@ impl Line {
         let mut all_buffers = vec![Buffer::read("src", stored)];
         all_buffers.extend(self.added.then(|| Buffer::read("added", stored)));
         all_buffers.extend(buffers);
+        all_buffers.extend(self.summed.then(|| Buffer::write("sum", stored)));
         all_buffers.push(Buffer::write("dst", stored));
         let mut all_params: Vec<Field> =
             ["rows", "packs"].map(|name| Field::new("i64", name)).into();
@@ -50,6 +51,7 @@ impl Line {
             all_params.push(Field::new("i64", format!("{operand}_at")));
         }
         all_params.extend(self.added.then(|| Field::new("i64", "added_shift")));
+        all_params.extend(self.summed.then(|| Field::new("i64", "sum_shift")));
         dims::fields(&mut all_params, "kept", self.kept, &["src", "dst"]);
         dims::fields(&mut all_params, "inner", self.inner, operands);
         all_params.push(Field::new("u32", "width"));
@@ -118,12 +120,13 @@ struct Largest {{
             UNROLL
             for (u32 element = 0; element < PACK; ++element)
                 held[turn * PACK + element] = {loaded};
-        }}
+            {sum}        }}
     }}
 ",
                 ty = self.ty(),
                 read = self.read(),
                 loaded = self.loaded(),
+                sum = self.write_sum("held[turn * PACK + element]"),
             ));
         }
         text
@@ -140,6 +143,24 @@ struct Largest {{
             "i64 at = from;\n{at}{elements}{others}",
             elements = pack("elements", "src + at"),
             at = dims::locate("inner", self.inner, "index", &[("at", "src")]),
+        )
+    }
+
+    /// Statements that write the sum of the pack that was read, of which this is element `element`.
+    fn write_sum(&self, element: &str) -> String {
+        if !self.summed {
+            return String::new();
+        }
+        format!(
+            "\
+Pack<{storage}, PACK> sums;
+UNROLL
+for (u32 element = 0; element < PACK; ++element)
+    sums.values[element] = {stored};
+{write}",
+            storage = storage_type(self.dtype),
+            stored = store(self.dtype, element),
+            write = packs::write("sums", self.pack, "sum + at + p.sum_shift"),
         )
     }
 
@@ -249,9 +270,10 @@ struct Largest {{
             format!(
                 "\
     for (i64 index = slot; index < packs; index += team) {{
-        {read}{put}    }}
+        {read}{sum}{put}    }}
 ",
                 read = self.read(),
+                sum = self.write_sum(&self.loaded()),
             )
         }
     }

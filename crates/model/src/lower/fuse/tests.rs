@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use streampool_device::Attention;
+use streampool_device::{Attention, NormKind};
 
 use super::*;
 use crate::lower::testing::whole;
@@ -117,6 +117,67 @@ fn what_several_ops_wrote_before_is_read_later_too() {
     let meanwhile = vec![copy(8, 0), copy(9, 2), exp, copy(7, 0), tanh];
     let mut meanwhile = listing(meanwhile, 3, &SHAPE);
     assert_eq!(fuse(&mut meanwhile), Fused::default());
+}
+
+/// The normalisation of memory 3 to 4.
+fn norm() -> ListedOp {
+    let op = Op::Norm(Norm {
+        kind: NormKind::Rms,
+        src: whole(3, &SHAPE),
+        added: None,
+        sum: None,
+        dst: whole(4, &SHAPE),
+        scale: None,
+        bias: None,
+        axis: 1,
+        epsilon: 1e-5,
+    });
+    ListedOp::new(op, 1)
+}
+
+/// What a normalisation adds and the sum it writes, by memory.
+fn sums(listing: &Listing) -> Option<(u64, Option<u64>)> {
+    listing.steps.iter().find_map(|step| match &*step.op {
+        Op::Norm(norm) => {
+            let memory = |view: View| view.span().handle;
+            Some((memory(norm.added?), norm.sum.map(memory)))
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn a_normalisation_adds_and_writes_the_sum_for_those_who_read_it_later() {
+    let alone = vec![binary(1, 2, 3), norm()];
+    let mut alone = listing(alone, 4, &SHAPE);
+    assert_eq!(fuse(&mut alone), Fused { maps: 1, copies: 0 });
+    assert_eq!(sums(&alone), Some((2, None)));
+    let later = vec![binary(1, 2, 3), norm(), binary(4, 3, 5)];
+    let mut later = listing(later, 5, &SHAPE);
+    assert_eq!(fuse(&mut later), Fused { maps: 1, copies: 0 });
+    assert_eq!(sums(&later), Some((2, Some(3))));
+    let given = vec![binary(1, 2, 3), norm()];
+    let mut given = listing(given, 3, &SHAPE);
+    assert_eq!(fuse(&mut given), Fused { maps: 1, copies: 0 });
+    assert_eq!(sums(&given), Some((2, Some(3))));
+    // Who reads it before would read what is not there yet.
+    let before = vec![binary(1, 2, 3), unary(Unary::Exp, 3, 6), norm()];
+    let mut before = listing(before, 6, &SHAPE);
+    assert_eq!(fuse(&mut before), Fused::default());
+}
+
+#[test]
+fn how_far_it_is_along_an_axis_of_one_element_does_not_matter() {
+    let plain = Layout::contiguous(&[1, 4, 8]).unwrap();
+    let with = |strides: [isize; 3]| {
+        let layout = Layout::strided(&[1, 4, 8], &strides, 0).unwrap();
+        View::new(whole(1, &[32]).span(), DType::F32, layout).unwrap()
+    };
+    let laid = laid_as(&with([8, 8, 1]), &plain).unwrap();
+    assert_eq!(laid.layout().strides(), plain.strides());
+    assert_eq!(laid_as(&with([32, 1, 4]), &plain), None);
+    let shorter = Layout::contiguous(&[1, 4, 4]).unwrap();
+    assert_eq!(laid_as(&with([32, 8, 1]), &shorter), None);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Strided, casting copies.
 
+use std::ops::Range;
+
 use streampool_device::{DType, MAX_RANK, View};
 
 use super::casts::{CastTo, Source};
@@ -50,10 +52,15 @@ fn keeps_bits(from: DType, to: DType) -> bool {
 /// Copies a part: where it is read and written, the steps there in elements, and its size.
 type Part<S> = unsafe fn(*const u8, *mut u8, [isize; 2], S);
 
+/// Copies elements of a walk.
+type Runs = unsafe fn(&Walk<2>, Range<usize>, *const u8, *mut u8);
+
 /// What copies elements of one type to another.
 struct Loops {
     /// A run.
     line: Part<usize>,
+    /// All runs of a walk.
+    runs: Option<Runs>,
     /// Rows that are neighbours in the source, and columns that are in the target.
     square: Option<Part<[usize; 2]>>,
 }
@@ -62,14 +69,16 @@ impl Loops {
     fn of_bits<T: CastTo<T>>() -> Loops {
         Loops {
             line: line::<T, T>,
+            runs: Some(runs::<T>),
             square: Some(square::<T>),
         }
     }
 
-    /// Squares are copied by line.
+    /// Runs and squares are copied by line.
     fn of_cast<S: CastTo<D>, D>() -> Loops {
         Loops {
             line: line::<S, D>,
+            runs: None,
             square: None,
         }
     }
@@ -108,11 +117,31 @@ unsafe fn run(src: &View, dst: &View, walk: &Walk<2>, loops: &Loops, team: &dyn 
     }
     let steps = walk.run_strides();
     split(walk.elements(), GRAIN, team, &|range| {
+        if let Some(runs) = loops.runs {
+            let (from, to) = at([0, 0]);
+            // SAFETY: the walk stays inside the views; ranges are disjoint.
+            return unsafe { runs(walk, range, from, to) };
+        }
         walk.for_each_run(range, &mut |offsets, length| {
             let (from, to) = at(offsets);
             // SAFETY: the walk stays inside the views; ranges are disjoint.
             unsafe { (loops.line)(from, to, steps, length) };
         });
+    });
+}
+
+/// # Safety
+/// The range of the walk can be read and written as elements `T`.
+unsafe fn runs<T: CastTo<T>>(walk: &Walk<2>, range: Range<usize>, from: *const u8, to: *mut u8) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    let steps = walk.run_strides();
+    walk.each_run(range, |offsets, length| {
+        let (from, to) = (
+            from.wrapping_offset(offsets[0]),
+            to.wrapping_offset(offsets[1]),
+        );
+        // SAFETY: the caller's promise.
+        unsafe { line::<T, T>(from.cast(), to.cast(), steps, length) };
     });
 }
 

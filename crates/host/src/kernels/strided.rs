@@ -110,6 +110,12 @@ impl<const N: usize> Walk<N> {
     /// Calls `f` for each run of the elements numbered `range`, in order, with the run's first element as an
     /// offset into each operand (in elements) and its length. Runs at the ends of the range may be parts.
     pub(crate) fn for_each_run(&self, range: Range<usize>, f: &mut dyn FnMut([isize; N], usize)) {
+        self.each_run(range, f);
+    }
+
+    /// As [`Walk::for_each_run`], compiled for each `f`: where runs may be of few elements.
+    #[inline]
+    pub(crate) fn each_run(&self, range: Range<usize>, mut f: impl FnMut([isize; N], usize)) {
         let mut left = range.end.min(self.elements).saturating_sub(range.start);
         if left == 0 {
             return;

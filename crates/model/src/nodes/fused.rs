@@ -78,14 +78,78 @@ fn attention(call: &Call<'_>) -> Outputs {
         true => call.input(1)?.transpose(-2, -1)?,
         false => call.input(1)?.clone(),
     };
-    let windows = call.size_or("windows", 0)?;
-    if windows == 0 {
-        return Ok(vec![attended(call, query, &key, value)?]);
-    }
-    let by_window = |x: &Tensor| x.reshape(&with_batch(x, &[-1, windows as i64]));
-    let (query, key, value) = (by_window(query)?, by_window(&key)?, by_window(value)?);
-    let mixed = attended(call, &query, &key, &value)?;
-    Ok(vec![mixed.reshape(&with_batch(&mixed, &[-1]))?])
+    let mixed = match call.optional(5)? {
+        None => attended(call, [query, &key, value], call.optional(3)?)?,
+        Some(mask) => by_window(call, [query, &key, value], mask)?,
+    };
+    Ok(vec![mixed])
+}
+
+/// Attention whose scores, plus a bias, are parted into windows, to each of which a mask is added.
+fn by_window(
+    call: &Call<'_>,
+    [query, key, value]: [&Tensor; 3],
+    mask: &Tensor,
+) -> Result<Tensor, NodeError> {
+    let (bias, scale) = (call.optional(3)?, scale(call)?);
+    let sizes = |name: &str| Ok::<_, NodeError>(call.attr_ints(name)?.unwrap_or_default());
+    let (parted, joined) = (sizes("parted")?, sizes("joined")?);
+    let by_window = match *parted {
+        [_, windows, heads, rows, columns] if windows > 0 => {
+            let has = |x: &Tensor, rows: i64| match x.shape() {
+                &[batch, own, length, _] => {
+                    batch as i64 % windows == 0 && [own as i64, length as i64] == [heads, rows]
+                }
+                _ => false,
+            };
+            let is_one = |bias: &Tensor| bias.rank() < 4 || bias.shape()[0] == 1;
+            let fit = has(query, rows) && has(key, columns) && has(value, columns);
+            (fit && bias.is_none_or(is_one)).then_some(windows)
+        }
+        _ => None,
+    };
+    let Some(windows) = by_window else {
+        let scores = query.matmul(&key.transpose(-2, -1)?)?.mul(scale)?;
+        let scores = match bias {
+            Some(bias) => scores.add(bias)?,
+            None => scores,
+        };
+        let masked = scores.reshape(parted)?.add(mask)?.reshape(joined)?;
+        let weights = clear(call, masked.softmax(-1)?)?;
+        return Ok(weights.matmul(value)?);
+    };
+    let mask = match bias {
+        Some(bias) => mask.add(bias)?,
+        None => mask.clone(),
+    };
+    let mask = match is_cleared(call)? {
+        true => mask,
+        false => without_empty_rows(&mask)?,
+    };
+    let by_window = |x: &Tensor| x.reshape(&with_batch(x, &[-1, windows]));
+    let all = [&by_window(query)?, &by_window(key)?, &by_window(value)?];
+    let mixed = attended(call, all, Some(&mask))?;
+    Ok(mixed.reshape(&with_batch(&mixed, &[-1]))?)
+}
+
+fn scale(call: &Call<'_>) -> Result<f64, NodeError> {
+    Ok(match call.attr_tensor("scale")? {
+        Some(scale) => scale.item::<f64>()?,
+        None => 1.0,
+    })
+}
+
+/// Whether weights that are not a number are zero.
+fn is_cleared(call: &Call<'_>) -> Result<bool, NodeError> {
+    call.flag_or("empty_rows_are_zero", false)
+}
+
+/// Weights, of which those that are not a number become zero, if they are to.
+fn clear(call: &Call<'_>, weights: Tensor) -> Result<Tensor, NodeError> {
+    Ok(match is_cleared(call)? {
+        true => weights.eq(&weights)?.where_cond(&weights, 0.0)?,
+        false => weights,
+    })
 }
 
 /// The shape of the last three axes of `x`, after these.
@@ -97,17 +161,11 @@ fn with_batch(x: &Tensor, batch: &[i64]) -> Vec<i64> {
 
 fn attended(
     call: &Call<'_>,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
+    [query, key, value]: [&Tensor; 3],
+    mask: Option<&Tensor>,
 ) -> Result<Tensor, NodeError> {
-    let scale = match call.attr_tensor("scale")? {
-        Some(scale) => scale.item::<f64>()?,
-        None => 1.0,
-    };
-    let (mask, fill) = (call.optional(3)?, call.optional(4)?);
+    let (scale, fill) = (scale(call)?, call.optional(4)?);
     let where_true = call.flag_or("fill_where", true)?;
-    let cleared = call.flag_or("empty_rows_are_zero", false)?;
     if !fits(query, key, value, mask) {
         // Whichever is smaller is multiplied, lest a short type overflows.
         let turned = key.transpose(-2, -1)?;
@@ -121,11 +179,7 @@ fn attended(
             (Some(mask), None) => scores.add(mask)?,
             (None, _) => scores,
         };
-        let weights = masked.softmax(-1)?;
-        let weights = match cleared {
-            true => weights.eq(&weights)?.where_cond(&weights, 0.0)?,
-            false => weights,
-        };
+        let weights = clear(call, masked.softmax(-1)?)?;
         return Ok(weights.matmul(value)?);
     }
     let kept = match (mask, fill) {
@@ -141,7 +195,7 @@ fn attended(
     let alike = match fill.is_finite() {
         true => shared(&value.mean(&[-2], true)?, query)?,
         // Zeros are what there are already.
-        false if cleared => return Ok(mixed),
+        false if is_cleared(call)? => return Ok(mixed),
         false => call.constant(f64::NAN, value.dtype())?,
     };
     let some = kept.any(&[-1], true)?;
@@ -284,16 +338,19 @@ fn norm(call: &Call<'_>) -> Outputs {
     }])
 }
 
-/// A mask that is added; NaN in rows of negative infinity alone, of which a softmax makes that.
 fn empty_rows(call: &Call<'_>) -> Outputs {
-    let mask = call.input(0)?;
+    Ok(vec![without_empty_rows(call.input(0)?)?])
+}
+
+/// A mask that is added; NaN in rows of negative infinity alone, of which a softmax makes that.
+fn without_empty_rows(mask: &Tensor) -> Result<Tensor, NodeError> {
     if mask.elem_count() == 0 {
-        return Ok(vec![mask.clone()]);
+        return Ok(mask.clone());
     }
     let most = match mask.rank() {
         0 => mask.clone(),
         _ => mask.max(&[-1], true)?,
     };
     let empty = most.eq(f64::NEG_INFINITY)?;
-    Ok(vec![empty.where_cond(f64::NAN, mask)?])
+    Ok(empty.where_cond(f64::NAN, mask)?)
 }

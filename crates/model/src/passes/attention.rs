@@ -7,10 +7,13 @@ use super::activation::from_last;
 use super::editor::{Editor, fused, with_operator};
 use super::rank::Rank;
 use super::sizes::{Size, sizes};
-use crate::graph::{Node, Operator, ValueId, ValueInfo};
+use crate::graph::{Attribute, Node, Operator, ValueId, ValueInfo};
 
 /// No finite score is lower by so much that this would count beside it. -1e9 would: scores may be lower still.
 const OUT_OF_REACH: f64 = -3e38;
+
+/// The place of the mask that windows have.
+const WINDOW_MASK: usize = 5;
 
 /// What the softmax is taken of.
 struct Scores {
@@ -18,9 +21,16 @@ struct Scores {
     key: ValueId,
     scale: f64,
     mask: Option<Mask>,
-    /// Of so many that follow one another, each has a mask of its own, which has one axis more.
-    windows: Option<i64>,
+    /// A mask for each of several windows.
+    windows: Option<Windows>,
     nodes: Vec<usize>,
+}
+
+/// Scores are parted into windows that follow one another, to each of which a mask is added, and then joined again.
+struct Windows {
+    mask: ValueId,
+    parted: Vec<i64>,
+    joined: Vec<i64>,
 }
 
 #[derive(Clone, Copy)]
@@ -72,13 +82,14 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         Some(Mask::Filled { condition, .. }) => &[*condition],
     };
     // Where it has more than that is found when it is computed, by its pieces then.
-    let most = rank + usize::from(scores.windows.is_some());
-    if masks.iter().any(|&mask| editor.rank(mask).least > most) {
+    if masks.iter().any(|&mask| editor.rank(mask).least > rank) {
         return None;
     }
     // It is read by what takes the place of the nodes.
+    let of_windows = scores.windows.iter().map(|windows| &windows.mask);
     if masks
         .iter()
+        .chain(of_windows)
         .any(|&mask| made_within(editor, mask, &scores.nodes))
     {
         return None;
@@ -102,6 +113,7 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     };
     match mask {
         None | Some(Mask::BothAdded(_)) => {}
+        Some(Mask::Added(bias)) if scores.windows.is_some() => inputs.push(Some(bias)),
         // Attention makes zeros of such rows, as what clears them does.
         Some(Mask::Added(mask)) if is_cleared => inputs.push(Some(mask)),
         Some(Mask::Added(mask)) => {
@@ -119,12 +131,20 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
             fill_where = Some(where_true);
         }
     }
+    if let Some(windows) = &scores.windows {
+        let left_out = WINDOW_MASK.saturating_sub(inputs.len());
+        inputs.extend(std::iter::repeat_n(None, left_out));
+        inputs.push(Some(windows.mask));
+    }
     let mut new = fused("Attention", &old, inputs);
     new.set("scale", scale);
     new.set("key_transposed", i64::from(turned));
     new.set("empty_rows_are_zero", i64::from(is_cleared));
     if let Some(windows) = scores.windows {
-        new.set("windows", windows);
+        for (name, sizes) in [("parted", windows.parted), ("joined", windows.joined)] {
+            let sizes = Attribute::Ints(sizes);
+            new.attributes.push((name.to_owned(), sizes));
+        }
     }
     if let Some(where_true) = fill_where {
         new.set("fill_where", i64::from(where_true));
@@ -182,6 +202,14 @@ fn shared(
 
 /// The product of queries and keys behind what the softmax is taken of.
 fn scores(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
+    match editor.made_by(id, "Reshape") {
+        Some(_) => windowed(editor, id),
+        None => scores_of_one(editor, id),
+    }
+}
+
+/// As [`scores`], where there are no windows.
+fn scores_of_one(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
     let (place, node) = editor.maker(id)?;
     let masked = |from: ValueId, mask: Mask| {
         let mut scores = scaled(editor, from)?;
@@ -205,9 +233,6 @@ fn scores(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
             .or_else(|| masked(b, Mask::Added(a)))
             .or_else(|| twice(a, b))
             .or_else(|| twice(b, a));
-    }
-    if node.is("Reshape") {
-        return windowed(editor, id);
     }
     if node.is("Where") {
         let (condition, yes, no) = (node.input(0)?, node.input(1)?, node.input(2)?);
@@ -245,24 +270,21 @@ fn windowed(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
             let (place, from, sizes) = reshaped(parted)?;
             Some((place, from, sizes, mask))
         })?;
-    let (&[first, windows, heads, rows, columns], &[all, ..]) = (&parted[..], &joined[..]) else {
-        return None;
-    };
-    let sizes = [heads, rows, columns];
-    let whole = all == -1 || (first > 0 && first.checked_mul(windows) == Some(all));
-    if joined[1..] != sizes || !whole || windows <= 0 || sizes.iter().any(|&size| size <= 0) {
+    // A zero would stand for a size of what is parted.
+    let says_all = !parted.contains(&0) && !joined.contains(&0);
+    if parted.len() != 5 || joined.len() != 4 || parted[2..] != joined[1..] || !says_all {
         return None;
     }
-    let mut scores = scores(editor, from)?;
-    scores.mask = Some(match scores.mask {
-        None => Mask::Added(mask),
-        Some(Mask::Added(bias)) => Mask::BothAdded([bias, mask]),
-        Some(_) => return None,
-    });
-    if scores.windows.replace(windows).is_some() {
+    let mut scores = scores_of_one(editor, from)?;
+    if !matches!(scores.mask, None | Some(Mask::Added(_))) {
         return None;
     }
     scores.nodes.extend([joining, adding, parting]);
+    scores.windows = Some(Windows {
+        mask,
+        parted,
+        joined,
+    });
     Some(scores)
 }
 

@@ -6,6 +6,8 @@ enough, `exact` says what is right.
 
 import numpy as np
 
+import families
+
 TABLE = {}
 
 
@@ -361,6 +363,27 @@ TRANSFORMERS = {
 }
 for name, (build, inputs) in TRANSFORMERS.items():
     TABLE[name] = {"make": transformers_model(build, inputs), "group": "transformers", "room": 1e-3}
+
+
+def family(name):
+    def make(path):
+        import torch
+        import transformers
+        torch.manual_seed(0)
+        build, values = families.parts(name, transformers)
+        inputs = values(torch)
+
+        def first(inner, *given):
+            results = inner(**dict(zip(inputs, given)), return_dict=True)
+            named = [results.get(name) for name in ("last_hidden_state", "logits")]
+            return next(value for value in [*named, *results.to_tuple()] if torch.is_tensor(value))
+
+        return export(path, wrapped(build().eval(), first), list(inputs.values()), list(inputs), dynamo=True)
+    return make
+
+
+for name in families.FAMILIES:
+    TABLE[f"family-{name}"] = {"make": family(name), "group": "families", "room": 1e-4}
 
 
 def quantised(kind):

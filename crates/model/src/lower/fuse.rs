@@ -511,8 +511,15 @@ fn read_once(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<([usize; 2
         if !plain || !alone || !begins || !heads.is_multiple_of(times) {
             return None;
         }
-        let mut strides = read.strides().to_vec();
-        strides[1] = step.checked_mul(isize::try_from(times).ok()?)?;
+        let &[each, _, down, across] = read.strides() else {
+            return None;
+        };
+        let strides = [
+            each,
+            step.checked_mul(isize::try_from(times).ok()?)?,
+            down,
+            across,
+        ];
         let sizes = [batch, heads / times, keys, width];
         let first = Layout::strided(&sizes, &strides, read.offset()).ok()?;
         let layout = relaid(&first, src.layout())?;

@@ -221,8 +221,7 @@ fn in_one_batch(
         return of(query, key, value, mask);
     }
     let batch = &query.shape()[..outer];
-    let all: usize = batch.iter().product();
-    let joined = |x: &Tensor| x.reshape(&with_batch(x, &[all as i64]));
+    let joined = |x: &Tensor| x.flatten(0, outer as isize - 1);
     let mask = match mask {
         Some(mask) if mask.rank() > 3 => {
             let (own, last) = mask.shape().split_at(mask.rank() - 3);

@@ -12,9 +12,6 @@ use crate::graph::{Attribute, Node, Operator, ValueId, ValueInfo};
 /// No finite score is lower by so much that this would count beside it. -1e9 would: scores may be lower still.
 const OUT_OF_REACH: f64 = -3e38;
 
-/// The place of the mask that windows have.
-const WINDOW_MASK: usize = 5;
-
 /// What the softmax is taken of.
 struct Scores {
     query: ValueId,
@@ -132,9 +129,11 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         }
     }
     if let Some(windows) = &scores.windows {
-        let left_out = WINDOW_MASK.saturating_sub(inputs.len());
-        inputs.extend(std::iter::repeat_n(None, left_out));
-        inputs.push(Some(windows.mask));
+        if scores.mask.is_none() {
+            inputs.push(None);
+        }
+        // No number that a mask fills with.
+        inputs.extend([None, Some(windows.mask)]);
     }
     let mut new = fused("Attention", &old, inputs);
     new.set("scale", scale);

@@ -1,6 +1,8 @@
 //! Einstein sums that are products of matrices, as attention and linear layers are written with them.
 
+use streampool_device::MAX_RANK;
 use streampool_tensor::Tensor;
+use streampool_tensor::room::copied;
 
 use super::editor::{Editor, with_operator};
 use crate::graph::{Attribute, Node, Operator, ValueId, ValueInfo};
@@ -74,8 +76,10 @@ fn transposed(editor: &mut Editor<'_>, id: ValueId, old: &Node) -> Option<ValueI
     }
     let rank = editor.rank(id);
     let axes = rank.known()?;
-    let mut order: Vec<i64> = (0..axes as i64).collect();
+    let mut order: [i64; MAX_RANK] = std::array::from_fn(|axis| axis as i64);
+    let order = order.get_mut(..axes)?;
     order.swap(axes.checked_sub(2)?, axes - 1);
+    let order = copied(order).ok()?;
     let made = editor.add_value(ValueInfo::named(name.clone()), rank);
     let mut node = with_operator(Operator::onnx("Transpose", 13), old, vec![Some(id)]);
     node.name = name;

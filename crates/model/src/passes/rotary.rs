@@ -8,7 +8,8 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
     let [a, b] = node.pair().filter(|_| node.is("Add"))?;
     let (nodes, inputs, [half, end]) = rotated(editor, a, b).or_else(|| rotated(editor, b, a))?;
-    let mut new = fused("Rotary", node, inputs.map(Some).to_vec());
+    let [x, cos, sin] = inputs.map(Some);
+    let mut new = fused("Rotary", node, vec![x, cos, sin]);
     new.set("half", half);
     new.set("end", end);
     editor.replace("rotary", place, &nodes, new)

@@ -172,27 +172,28 @@ pub fn norms_of_block_lengths(fixture: &Fixture) {
     }
     let mut lane = fixture.lane();
     let mut rng = Rng::new(43);
-    for block in [4, 8, 16, 32, 64, 128, 256, 1024, 4096] {
-        for length in [block - 1, block, block + 1] {
-            for kind in KINDS {
-                let mut values =
-                    |count: usize| -> Vec<Num> { (0..count).map(|_| real(&mut rng)).collect() };
-                let operands = [
-                    Operand::of(DType::F32, &[2, length], values(2 * length)),
-                    Operand::row_major(DType::F32, &[2, length]),
-                    Operand::of(DType::F32, &[length], values(length)),
-                    Operand::of(DType::F32, &[length], values(length)),
-                    Operand::of(DType::F32, &[2, length], values(2 * length)),
-                    Operand::row_major(DType::F32, &[2, length]),
-                ];
-                for (added, sum) in [(None, None), (Some(4), None), (Some(4), Some(5))] {
-                    let op = Norm {
-                        added,
-                        sum,
-                        ..norm(kind, 1, 1, [true, true])
-                    };
-                    check(fixture, &mut lane, &Op::Norm(op), &operands);
-                }
+    let blocks = [4, 8, 16, 32, 64, 128, 256, 1024, 4096];
+    let around = blocks.map(|block| [block - 1, block, block + 1]);
+    // The last is more than the threads of a group hold.
+    for length in around.into_iter().flatten().chain([40_000]) {
+        for kind in KINDS {
+            let mut values =
+                |count: usize| -> Vec<Num> { (0..count).map(|_| real(&mut rng)).collect() };
+            let operands = [
+                Operand::of(DType::F32, &[2, length], values(2 * length)),
+                Operand::row_major(DType::F32, &[2, length]),
+                Operand::of(DType::F32, &[length], values(length)),
+                Operand::of(DType::F32, &[length], values(length)),
+                Operand::of(DType::F32, &[2, length], values(2 * length)),
+                Operand::row_major(DType::F32, &[2, length]),
+            ];
+            for (added, sum) in [(None, None), (Some(4), None), (Some(4), Some(5))] {
+                let op = Norm {
+                    added,
+                    sum,
+                    ..norm(kind, 1, 1, [true, true])
+                };
+                check(fixture, &mut lane, &Op::Norm(op), &operands);
             }
         }
     }

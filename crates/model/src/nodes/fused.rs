@@ -94,7 +94,7 @@ fn by_window(
     let (bias, scale) = (call.optional(3)?, scale(call)?);
     let sizes = |name: &str| Ok::<_, NodeError>(call.attr_ints(name)?.unwrap_or_default());
     let (parted, joined) = (sizes("parted")?, sizes("joined")?);
-    let by_window = match *parted {
+    let plain_windows = match *parted {
         [_, windows, heads, rows, columns] if windows > 0 => {
             let has = |x: &Tensor, rows: i64| match x.shape() {
                 &[batch, own, length, _] => {
@@ -108,8 +108,8 @@ fn by_window(
         }
         _ => None,
     };
-    let Some(windows) = by_window else {
-        let scores = query.matmul(&key.transpose(-2, -1)?)?.mul(scale)?;
+    let Some(windows) = plain_windows else {
+        let scores = scores(query, key, scale)?;
         let scores = match bias {
             Some(bias) => scores.add(bias)?,
             None => scores,
@@ -126,8 +126,8 @@ fn by_window(
         true => mask,
         false => without_empty_rows(&mask)?,
     };
-    let by_window = |x: &Tensor| x.reshape(&with_batch(x, &[-1, windows]));
-    let all = [&by_window(query)?, &by_window(key)?, &by_window(value)?];
+    let apart = |x: &Tensor| x.reshape(&with_batch(x, &[-1, windows]));
+    let all = [&apart(query)?, &apart(key)?, &apart(value)?];
     let mixed = attended(call, all, Some(&mask))?;
     Ok(mixed.reshape(&with_batch(&mixed, &[-1]))?)
 }
@@ -137,6 +137,15 @@ fn scale(call: &Call<'_>) -> Result<f64, NodeError> {
         Some(scale) => scale.item::<f64>()?,
         None => 1.0,
     })
+}
+
+/// `query keyᵀ * scale`. Whichever is smaller is multiplied, lest a short type overflows.
+fn scores(query: &Tensor, key: &Tensor, scale: f64) -> streampool_tensor::Result<Tensor> {
+    let turned = key.transpose(-2, -1)?;
+    match scale.abs() < 1.0 {
+        true => query.mul(scale)?.matmul(&turned),
+        false => query.matmul(&turned)?.mul(scale),
+    }
 }
 
 /// Whether weights that are not a number are zero.
@@ -167,12 +176,7 @@ fn attended(
     let (scale, fill) = (scale(call)?, call.optional(4)?);
     let where_true = call.flag_or("fill_where", true)?;
     if !fits(query, key, value, mask) {
-        // Whichever is smaller is multiplied, lest a short type overflows.
-        let turned = key.transpose(-2, -1)?;
-        let scores = match scale.abs() < 1.0 {
-            true => query.mul(scale)?.matmul(&turned)?,
-            false => query.matmul(&turned)?.mul(scale)?,
-        };
+        let scores = scores(query, key, scale)?;
         let masked = match (mask, fill) {
             (Some(mask), Some(fill)) if where_true => mask.where_cond(fill, &scores)?,
             (Some(mask), Some(fill)) => mask.where_cond(&scores, fill)?,

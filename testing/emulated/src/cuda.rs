@@ -8,7 +8,8 @@ use crate::random::Random;
 use crate::text::Unit;
 
 const KERNEL: &str = "extern \"C\" __global__ void ";
-const BOUNDS: &str = "__launch_bounds__(";
+/// What may stand before its name.
+const ATTRIBUTES: [&str; 2] = ["__cluster_dims__(", "__launch_bounds__("];
 
 /// The one kernel of a text, which takes pointers and, last, its parameters by value if it has any: as this project's
 /// texts do. Clones are the same.
@@ -123,11 +124,12 @@ impl Kernel {
 
 /// The name of the kernel, and how many pointers stand before its parameters.
 fn declared(text: &str) -> Option<(&str, usize)> {
-    let (_, rest) = text.split_once(KERNEL)?;
-    let rest = match rest.strip_prefix(BOUNDS) {
-        Some(bounds) => bounds.split_once(") ")?.1,
-        None => rest,
-    };
+    let (_, mut rest) = text.split_once(KERNEL)?;
+    for attribute in ATTRIBUTES {
+        if let Some(given) = rest.strip_prefix(attribute) {
+            rest = given.split_once(") ")?.1;
+        }
+    }
     let (name, parameters) = rest.split_once('(')?;
     let (parameters, _) = parameters.split_once(") {")?;
     let mut pointers: Vec<&str> = parameters

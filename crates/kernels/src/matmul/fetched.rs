@@ -1,8 +1,11 @@
 //! The product of `f16` or `bf16` on Hopper's tensor cores, whose tiles of factors the GPU's copy engine fetches.
 //!
-//! One thread asks for tiles, as many ahead as there is room for, and one or two warpgroups multiply them as they come. Each result
-//! is one sum, in the order of its terms, so it has the same bits whatever the size of a tile is. There are tiles for a stream that
-//! may be alone, which keep many processors busy, and others for one of many, which fetch less for each result.
+//! One thread asks for tiles, as many ahead as there is room for, and one or two warpgroups multiply them as they come. There are
+//! tiles for a stream that may be alone, which keep many processors busy, and others for one of many, which fetch less for each
+//! result. Each result is one sum, in the order of its terms, so it has the same bits whatever the size of a tile is.
+//!
+//! Of few tiles with many terms, the terms are in parts: the groups of a cluster have one each, read one another's sums and add
+//! them in the order of the parts, whatever the tile is.
 
 use streampool_device::{DType, MatMul};
 
@@ -25,6 +28,8 @@ pub struct Fetched {
     pairs: bool,
     /// Dimensions of matrices: one at most.
     batch_rank: u8,
+    /// Parts of the terms, and groups of a cluster.
+    parts: u8,
 }
 
 /// The results of a group.
@@ -58,6 +63,11 @@ const OF_MANY: [Tile; 4] = [
 ];
 /// With fewer of the largest tiles, smaller ones are faster.
 const FEWEST_LARGE: usize = 9;
+
+/// Parts of the terms, at most. More are no faster.
+const MOST_PARTS: usize = 4;
+/// Terms of a part, at least. Shorter ones are faster for a stream alone, but slower for one of many.
+const SHORTEST_PART: usize = 768;
 
 /// With more tiles of 64 x 64 for each two processors, a library's products are faster.
 const MOST_TILES: usize = 3;
@@ -109,7 +119,7 @@ impl Tile {
             && covered(problem.n, self.columns) == covered(problem.n, 64)
     }
 
-    fn of(problem: &Problem, limits: &Limits, many: bool) -> Tile {
+    fn of(problem: &Problem, limits: &Limits, parts: usize, many: bool) -> Tile {
         let units = limits.compute_units as usize;
         let count = |tile: Tile| problem.all_tiles(tile.sides());
         if many {
@@ -121,7 +131,9 @@ impl Tile {
             return full.unwrap_or(square);
         }
         let [narrow, square, wide] = ALONE;
-        if count(narrow) <= units / 2 {
+        if parts > 1 {
+            square
+        } else if count(narrow) <= units / 2 {
             narrow
         } else if count(square) <= units * 5 / 4 {
             square
@@ -129,6 +141,13 @@ impl Tile {
             wide
         }
     }
+}
+
+/// How many parts the terms are in: as many as keep the processors busy for a stream that is alone.
+fn parts(problem: &Problem, limits: &Limits) -> usize {
+    let [_, square, _] = ALONE;
+    let for_each = limits.compute_units as usize / problem.all_tiles(square.sides());
+    for_each.min(problem.k / SHORTEST_PART).clamp(1, MOST_PARTS)
 }
 
 /// The launch that executes `op`, if this form takes it; of a stream that may be alone, or of one of `many`.
@@ -151,9 +170,10 @@ pub(super) fn plan<K>(
     if !is_taken || is_left {
         return None;
     }
+    let parts = parts(problem, limits);
     let mapped = |problem: &Problem| {
         let b_along_k = problem.in_packs(op)?;
-        let tile = Tile::of(problem, limits, many);
+        let tile = Tile::of(problem, limits, parts, many);
         Some((
             *problem,
             tile,
@@ -168,11 +188,12 @@ pub(super) fn plan<K>(
         b_along_k,
         pairs: problem.is_written_in_pairs(&op.out),
         batch_rank: problem.batch().len() as u8,
+        parts: parts as u8,
     };
     let [tiles, across] = problem.tiles(tile.sides());
     let params = matrices::values(op.alpha, kernel.ends, &problem, across);
     Some(Plan::of(Dispatch {
-        groups: matrices::groups(tiles, &problem),
+        groups: matrices::groups(tiles * parts, &problem),
         threads: tile.threads(),
         operands: problem.operands(op),
         params: params.after(maps),
@@ -245,6 +266,9 @@ impl Fetched {
                 ("BRAIN", (self.ends.dtype == DType::BF16).into()),
             ],
         );
+        if self.parts > 1 {
+            constants(&mut functions, &[("CLUSTER", self.parts.into())]);
+        }
         functions.push_str(include_str!("warpgroup_functions.h"));
         functions.push_str(include_str!("fetched_functions.h"));
         let mut body = matrices::begin(self.ends, self.batch_rank);

@@ -5,6 +5,22 @@
 // A tile across has parts of so many columns.
 #define PART_BYTES (ACROSS_COLUMNS * DEPTH * BYTES)
 
+#ifdef CLUSTER
+#define PARTS CLUSTER
+#else
+#define PARTS 1u
+#endif
+// Each group of a cluster has a part of the terms, and each of its threads finishes some of the pairs of results.
+#define PART_BEGINS(part) (turns * (part) / PARTS)
+#ifdef NATIVE_WARPGROUPS
+#define OWN_PAIRS ((SUMS / 2 + PARTS - 1) / PARTS)
+#define PAIR(own) ((own) * PARTS + part)
+#else
+// Here groups do not see each other's memory: the first has all parts, and finishes all results.
+#define OWN_PAIRS (SUMS / 2)
+#define PAIR(own) (own)
+#endif
+
 #ifdef NATIVE_WARPGROUPS
 #if B_ALONG_K
 #define right_at along_at
@@ -65,4 +81,34 @@ FUNCTION void fetch(u32 to, const TensorMap* map, i64 x, i64 y, u32 matrix, u32 
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
                  : : "r"(to), "l"(map), "r"(i32(x)), "r"(i32(y)), "r"(matrix), "r"(barrier) : "memory");
 }
+#if PARTS > 1
+// All threads of the cluster that are still there arrive, and see what the others wrote to their groups' memory.
+FUNCTION void await_cluster() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" : : : "memory");
+}
+FUNCTION u32 pair_place(u32 pair) { return (pair * TEAM_THREADS + threadIdx.x) * 8; }
+FUNCTION void store_sums(Words* words, const f32* sums) {
+    UNROLL
+    for (u32 pair = 0; pair < SUMS / 2; ++pair) {
+        *(float2*)((char*)words + pair_place(pair)) = make_float2(sums[pair * 2], sums[pair * 2 + 1]);
+    }
+}
+FUNCTION void add_parts(f32* totals, const Words* words, u32 pair) {
+    f32 x[PARTS], y[PARTS];
+    // The last may have fewer pairs.
+    const u32 at = shared_address(words) + pair_place(pair < SUMS / 2 ? pair : 0);
+    UNROLL
+    for (u32 part = 0; part < PARTS; ++part) {
+        u32 there;
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(part));
+        asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(x[part]), "=f"(y[part]) : "r"(there) : "memory");
+    }
+    totals[0] = totals[1] = 0.0f;
+    UNROLL
+    for (u32 part = 0; part < PARTS; ++part) {
+        totals[0] += x[part];
+        totals[1] += y[part];
+    }
+}
+#endif
 #endif

@@ -12,6 +12,7 @@
 //! | `lane`, `threads` | this thread's number in its group, and how many there are |
 //! | `group_x group_y group_z`, `groups_x` | this group's number along each axis, and how many along the first |
 //! | `RESIDENTS` | defined by a text for more than one: groups that a processor should have registers for at a time |
+//! | `CLUSTER` | defined by a text whose groups come in clusters: how many to one, along the first axis |
 //! | `BARRIER()` | all threads of the group arrive, and see what the others wrote to shared arrays |
 //! | `shuffle_xor(value, distance)` | the value of the thread whose number differs by these bits, among 32 neighbours |
 //! | `Pack<T, N>`, `load_pack<N>(from)`, `store_pack<N>(to, pack)` | `N` neighbours in memory, moved at once, at an address that is a multiple of their size |
@@ -179,6 +180,9 @@ const BROUGHT: &str = "extern __shared__ __align__(1024) ";
 /// The type of a parameter by which tiles are found.
 pub(crate) const TENSOR_MAP: &str = "TensorMap";
 
+/// How a text defines how many groups are in a cluster.
+const CLUSTER: &str = "#define CLUSTER ";
+
 /// How a kernel waits for earlier ones.
 const WAIT: &str = "WAIT_FOR_EARLIER_KERNELS();";
 
@@ -212,7 +216,11 @@ impl KernelText {
         let bounds = self.threads.map_or(String::new(), |threads| {
             // For one group the compiler may use as many registers as it takes to have all loads under way.
             text.push_str("#ifndef RESIDENTS\n#define RESIDENTS 1\n#endif\n");
-            format!("__launch_bounds__({threads}, RESIDENTS) ")
+            let cluster = match self.functions.contains(CLUSTER) {
+                true => "__cluster_dims__(CLUSTER, 1, 1) ",
+                false => "",
+            };
+            format!("{cluster}__launch_bounds__({threads}, RESIDENTS) ")
         });
         let _ = write!(text, "extern \"C\" __global__ void {bounds}{}(", self.entry);
         for Buffer { name, ty, written } in &self.buffers {

@@ -15,6 +15,7 @@
 #define __restrict__
 #define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 
 #define __syncthreads() machine->barrier(machine, __LINE__)
 #define __threadfence() __atomic_thread_fence(__ATOMIC_SEQ_CST)

@@ -1,6 +1,6 @@
 //! Elementwise expressions as a whole: fused, of several types, broadcasting, in place.
 
-use streampool_device::{Binary, Compare, DType, Expr, ExprBuilder, Unary, Value};
+use streampool_device::{Binary, Compare, DType, Expr, ExprBuilder, Layout, Unary, Value};
 
 use crate::execute::{Example, check};
 use crate::fixture::Fixture;
@@ -50,6 +50,65 @@ pub fn inputs_broadcast(fixture: &Fixture) {
         let (op, operands) = broadcasting(&mut rng, expr);
         check(fixture, &mut lane, &op, &operands);
     }
+}
+
+/// The sum of inputs that lie as the output does, along its other dimension, or as one number, around the tiles that a
+/// device may work in.
+pub fn maps_transpose(fixture: &Fixture) {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Lies {
+        Along,
+        Across,
+        AsOne,
+    }
+    use Lies::{Across, Along, AsOne};
+    let forms: [&[Lies]; 7] = [
+        &[Across],
+        &[Along, Across],
+        &[Across, Across],
+        &[AsOne, Across, Along, Across],
+        &[Across, Across, Across],
+        &[Along, AsOne, AsOne, Across, Along, Along, Along, Across],
+        &[Across; 9],
+    ];
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(34);
+    for [rows, columns] in [[7, 9], [16, 16], [31, 33], [64, 65], [3, 200], [129, 67]] {
+        for dtype in [DType::F32, DType::F16, DType::I64, DType::U8] {
+            for form in forms {
+                let expr = summed(dtype, form.len()).expect("it is of numbers");
+                let shape = [2, rows, columns];
+                let mut operands: Vec<Operand> = Vec::new();
+                for lies in form {
+                    let layout = match lies {
+                        Along => Layout::contiguous(&shape),
+                        Across => Layout::contiguous(&[2, columns, rows])
+                            .and_then(|layout| layout.permute(&[0, 2, 1])),
+                        AsOne => Layout::contiguous(&[]),
+                    };
+                    let mut input = Operand::blank(dtype, layout.expect("the shape is small"));
+                    input.set_all((0..2 * rows * columns).map(|_| small(&mut rng, dtype)));
+                    operands.push(input);
+                }
+                operands.push(Operand::row_major(dtype, &shape));
+                let inputs: Vec<usize> = (0..form.len()).collect();
+                let op = map(expr, &inputs, &[form.len()]);
+                check(fixture, &mut lane, &op, &operands);
+            }
+        }
+    }
+}
+
+/// Twice the sum of so many inputs.
+fn summed(dtype: DType, inputs: usize) -> streampool_device::Result<Expr> {
+    let mut expr = Expr::builder();
+    let mut sum = expr.input(dtype)?;
+    for _ in 1..inputs {
+        let next = expr.input(dtype)?;
+        sum = expr.binary(Binary::Add, sum, next)?;
+    }
+    let sum = expr.binary(Binary::Add, sum, sum)?;
+    expr.finish(&[sum])
 }
 
 /// A sum over several groups of operands: all row-major and of one dimension, or of any layout.

@@ -152,6 +152,7 @@ macro_rules! suite {
             }
             ops_fused {
                 inputs_broadcast,
+                maps_transpose,
                 maps_of_several_groups,
                 fused_expressions,
                 mixed_types_in_one_expression,

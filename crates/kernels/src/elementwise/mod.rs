@@ -66,12 +66,7 @@ pub(crate) fn copy<K: From<Elementwise>>(src: &View, dst: &View, limits: &Limits
         return Plan::default();
     };
     let body = Body::copy(src.dtype(), dst.dtype());
-    match Transpose::new(&body, &space, limits) {
-        Some((transpose, params, groups)) => {
-            plan(Shape::Transpose(transpose), &space, params, groups)
-        }
-        None => each(body, &space, Params::new(), limits),
-    }
+    each(body, &space, Params::new(), limits)
 }
 
 /// `dst = value`.
@@ -128,21 +123,24 @@ pub(crate) fn map<K: From<Elementwise>>(
     if addresses + constants + form.params_size() > MOST_ARGUMENT_BYTES {
         return None;
     }
-    Some(each_in(form, body, &space, own, limits))
+    Some(in_tiles_or_each(form, body, &space, own, limits))
 }
 
 fn each<K: From<Elementwise>>(body: Body, space: &Space, own: Params, limits: &Limits) -> Plan<K> {
     let form = Form::new(space, each::widest(&body));
-    each_in(form, body, space, own, limits)
+    in_tiles_or_each(form, body, space, own, limits)
 }
 
-fn each_in<K: From<Elementwise>>(
+fn in_tiles_or_each<K: From<Elementwise>>(
     form: Form,
     body: Body,
     space: &Space,
     own: Params,
     limits: &Limits,
 ) -> Plan<K> {
+    if let Some((transpose, params, groups)) = Transpose::new(&body, space, &own, limits) {
+        return plan(Shape::Transpose(transpose), space, params, groups);
+    }
     let params = form.params(space, own);
     let groups = form.groups(space, limits);
     plan(Shape::Each(body, form), space, params, groups)

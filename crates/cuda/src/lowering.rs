@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Error, MatMul, Op, OpKind, Result, View};
 use streampool_kernels::{
-    Missing, Plan, lower, product_of_many, rnn, small_product, tensor_core_patches,
+    Missing, Plan, as_product, lower, product_of_many, rnn, small_product, tensor_core_patches,
     tensor_core_product, warpgroup_conv, warpgroup_product,
 };
 
@@ -34,25 +34,10 @@ impl Core {
                 of_many: SmallVec::new(),
                 scratch: 0,
             }),
-            Op::MatMul(product) => {
-                if self.kernels.compiler().is_ok()
-                    && let Some(plan) = small_product(product, &self.limits)
-                {
-                    return self.compiled(op.kind(), plan, missing);
-                }
-                let plan = |many| self.tensor_core_product(product, many);
-                if let Some(alone) = plan(false) {
-                    let of_many = || plan(true).filter(|_| for_program);
-                    return self.compiled_twice(op.kind(), alone, of_many, missing);
-                }
-                match self
-                    .blas
-                    .steps(product, missing, |rest| self.lowered(rest, missing))?
-                {
-                    Some(steps) => Ok(steps),
-                    None => self.lowered(op, missing),
-                }
-            }
+            Op::MatMul(product) => match self.product(op.kind(), product, for_program, missing)? {
+                Some(steps) => Ok(steps),
+                None => self.lowered(op, missing),
+            },
             Op::Conv(conv) => {
                 let plan = |many| warpgroup_conv(conv, &self.limits, many);
                 let is_ours = self.on_tensor_cores(&conv.src);
@@ -62,6 +47,13 @@ impl Core {
                 {
                     let of_many = || plan(true).filter(|_| for_program);
                     return self.compiled_twice(op.kind(), alone, of_many, missing);
+                }
+                // What follows the sum is part of a product's kernel.
+                if matches!(conv.src.dtype(), DType::F16 | DType::BF16)
+                    && let Some(product) = as_product(conv)
+                    && let Some(steps) = self.product(op.kind(), &product, for_program, missing)?
+                {
+                    return Ok(steps);
                 }
                 if is_ours && let Some(plan) = tensor_core_patches(conv, &self.limits) {
                     return self.compiled(op.kind(), plan, missing);
@@ -77,6 +69,29 @@ impl Core {
             Op::Rnn(_) => self.recurrent(op, missing),
             _ => self.lowered(op, missing),
         }
+    }
+
+    /// The steps of a product: by our kernels where they are faster than the library's, or by the library; `None` if that does not
+    /// take it.
+    fn product(
+        &self,
+        kind: OpKind,
+        op: &MatMul,
+        for_program: bool,
+        missing: Missing,
+    ) -> Result<Option<Steps>, NoSteps> {
+        if self.kernels.compiler().is_ok()
+            && let Some(plan) = small_product(op, &self.limits)
+        {
+            return self.compiled(kind, plan, missing).map(Some);
+        }
+        let plan = |many| self.tensor_core_product(op, many);
+        if let Some(alone) = plan(false) {
+            let of_many = || plan(true).filter(|_| for_program);
+            return self.compiled_twice(kind, alone, of_many, missing).map(Some);
+        }
+        self.blas
+            .steps(op, missing, |rest| self.lowered(rest, missing))
     }
 
     /// The product by our kernels on tensor cores; for one of `many` streams, if that is another.

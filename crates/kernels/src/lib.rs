@@ -62,7 +62,7 @@ mod trees;
 
 pub use attention::Attention;
 pub use cache::{Cache, Missing, NotReady};
-pub use conv::tensor_core_patches;
+pub use conv::{as_product, tensor_core_patches};
 pub use disk::DiskStore;
 pub use dispatch::{Limits, MAP_BYTES, Operand, Params, TensorMap};
 pub use elementwise::Elementwise;

@@ -97,7 +97,9 @@ macro_rules! entries {
 
 entries! {
     Kernel::Nop => ["nop"],
-    Kernel::Elementwise(_) => ["elementwise", "transpose", "elementwise_groups"],
+    Kernel::Elementwise(_) => [
+            "elementwise", "elementwise_transposed", "transpose", "elementwise_groups"
+        ],
     Kernel::Rows(Rows::Reduce(_)) => ["reduce"],
     Kernel::Rows(Rows::Softmax(_)) => ["softmax"],
     Kernel::Rows(Rows::Norm(_)) => ["normalise"],

@@ -20,7 +20,7 @@ use crate::text::{Dialect, KernelText};
 
 pub use channelwise::Channelwise;
 pub use direct::Direct;
-pub use patches::tensor_core_patches;
+pub use patches::{as_product, tensor_core_patches};
 pub use tiled::Tiled;
 
 /// A kernel that convolves.

@@ -1,8 +1,9 @@
 //! Convolutions whose windows lie side by side, such as patches of a picture: each element is seen once. So a copy in the order of
-//! windows is as large as the picture, and the convolution is the product of that copy and the weights.
+//! windows is as large as the picture, and the convolution is the product of that copy and the weights. Windows of one place need
+//! no copy.
 
 use smallvec::SmallVec;
-use streampool_device::{Conv, Layout, MatMul, View};
+use streampool_device::{Conv, Layout, MatMul, Slide, View};
 
 use crate::dispatch::{Limits, Plan};
 use crate::elementwise::{self, Elementwise};
@@ -22,7 +23,10 @@ where
     K: From<Elementwise> + From<Product>,
 {
     let [picture, ordered] = copied(op)?;
-    let product = product(op, &ordered)?;
+    let [images, places, terms] = sizes(op);
+    let at = ordered.span().offset;
+    let rows = in_scratch(at, op.src.dtype(), &[images, places, terms])?;
+    let product = product(op, rows, 1)?;
     let multiplied = matmul::tensor_core_product(&product, limits)?;
     let mut plan = elementwise::copy(&picture, &ordered, limits);
     if plan.scratch > 0 || multiplied.scratch > 0 || ordered.span().bytes > MOST_SCRATCH {
@@ -32,6 +36,20 @@ where
     plan.dispatches.extend(multiplied.dispatches);
     place(&mut plan.dispatches);
     Some(plan).filter(Plan::fits)
+}
+
+/// The product that a convolution by windows of one place is; `None` if it is another one.
+pub fn as_product(op: &Conv) -> Option<MatMul> {
+    let of_one =
+        |slide: &Slide| (slide.kernel, slide.stride, slide.before, slide.after) == (1, 1, 0, 0);
+    let made = op.dst.shape();
+    if op.groups != 1 || op.transposed || made.contains(&0) || !op.window.iter().all(of_one) {
+        return None;
+    }
+    let ([images, places, terms], from) = (sizes(op), op.src.layout().strides());
+    let across = step_of(made[2..].iter().copied().zip(from[2..].iter().copied()))?;
+    let rows = [(images, from[0]), (places, across), (terms, from[1])];
+    product(op, viewed(&op.src, &rows)?, op.weight.layout().strides()[1])
 }
 
 /// The elements of the picture by windows, each in the order of its weights, and as they are copied to scratch memory.
@@ -55,26 +73,26 @@ fn copied(op: &Conv) -> Option<[View; 2]> {
     Some([viewed(&op.src, &axes)?, ordered])
 }
 
-/// The product of what was copied, a row for each window, and the weights.
-fn product(op: &Conv, ordered: &View) -> Option<MatMul> {
-    let (sizes, made) = (op.weight.shape(), op.dst.shape());
-    // None of these sizes is zero.
-    let terms = op.weight.layout().elements() / sizes[0];
-    let count = op.dst.layout().elements() / made[0] / made[1];
+/// How many images there are, windows of each, and terms of a window. None is zero.
+fn sizes(op: &Conv) -> [usize; 3] {
+    let made = op.dst.shape();
+    let places = op.dst.layout().elements() / made[0] / made[1];
+    [made[0], places, op.weight.layout().elements() / made[1]]
+}
+
+/// The product of windows, which are the rows of `a`, and the weights, whose terms are one `step` after the other.
+fn product(op: &Conv, a: View, step: isize) -> Option<MatMul> {
+    let ([_, places, terms], made) = (sizes(op), op.dst.shape());
     let to = op.dst.layout().strides();
     let across = step_of(made[2..].iter().copied().zip(to[2..].iter().copied()))?;
     let weights = [
         (1, 0),
-        (terms, 1),
-        (sizes[0], op.weight.layout().strides()[0]),
+        (terms, step),
+        (made[1], op.weight.layout().strides()[0]),
     ];
-    let written = [(made[0], to[0]), (count, across), (made[1], to[1])];
+    let written = [(made[0], to[0]), (places, across), (made[1], to[1])];
     Some(MatMul {
-        a: in_scratch(
-            ordered.span().offset,
-            op.src.dtype(),
-            &[made[0], count, terms],
-        )?,
+        a,
         b: viewed(&op.weight, &weights)?,
         out: viewed(&op.dst, &written)?,
         bias: op.bias,

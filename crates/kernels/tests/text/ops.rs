@@ -536,6 +536,19 @@ fn products() -> Vec<Op> {
                 multiply(a, b, out, None, activation, 0.5);
             }
         }
+        // Of few tiles and many terms.
+        let (a, b) = (
+            memory.row_major(dtype, &[70, 3000]),
+            memory.turned(dtype, &[3000, 64]),
+        );
+        multiply(
+            a,
+            b,
+            memory.row_major(result, &[70, 64]),
+            None,
+            Nothing,
+            1.0,
+        );
         let (a, b) = (
             memory.row_major(dtype, &[5, 0]),
             memory.row_major(dtype, &[0, 7]),

@@ -24,6 +24,13 @@ const GROUPS_PER_UNIT: usize = 4;
 /// Packs that a lane takes before more lanes help it.
 const PACKS_PER_LANE: usize = 4;
 
+/// Neighbouring rows, or packs of them, of a group, at most.
+const MOST_TOGETHER: usize = 32;
+/// With fewer of them for each processor, more groups are faster.
+const ROWS_PER_UNIT: usize = 32;
+/// Bytes that memory moves at once.
+const LINE: usize = 128;
+
 /// The launches of `dst = kind(src)` over `axes`.
 pub(in crate::rows) fn reduce<K>(
     kind: ReduceKind,
@@ -128,7 +135,17 @@ impl Pass {
         let dst_step = kept.innermost().strides[1];
         let (kept, inner, teams) = if by_columns {
             let kept = kept.in_packs(pack);
-            (kept, inner, columns(kept.innermost().size, count))
+            // Few rows are divided among more groups, as long as each reads whole lines of memory.
+            let is_few = kept.elements() < ROWS_PER_UNIT * limits.compute_units as usize;
+            let together = match is_few {
+                true => LINE.div_ceil(pack * src.dtype().size()).min(MOST_TOGETHER),
+                false => MOST_TOGETHER,
+            };
+            (
+                kept,
+                inner,
+                columns(kept.innermost().size.min(together), count),
+            )
         } else {
             let inner = inner.in_packs(pack);
             (
@@ -264,10 +281,10 @@ fn along_rows(rows: usize, packs: usize, limits: &Limits) -> Teams {
     }
 }
 
-/// Teams for rows that are neighbours, `run` of them without a gap.
-fn columns(run: usize, packs: usize) -> Teams {
+/// Teams for so many rows that are neighbours, without a gap, at most [`MOST_TOGETHER`].
+fn columns(together: usize, packs: usize) -> Teams {
     let size = packs.div_ceil(PACKS_PER_LANE).next_power_of_two();
-    let together = run.next_power_of_two().min(32);
+    let together = together.next_power_of_two();
     Teams {
         team: Team::Columns,
         threads: THREADS,

@@ -1,7 +1,7 @@
 //! Lowering: which steps execute an op.
 
 use smallvec::{SmallVec, smallvec};
-use streampool_device::{DType, Error, MatMul, Op, OpKind, Result, View};
+use streampool_device::{Activation, DType, Error, MatMul, Op, OpKind, Result, View};
 use streampool_kernels::{
     Missing, Plan, as_product, lower, product_of_many, rnn, small_product, tensor_core_patches,
     tensor_core_product, warpgroup_conv, warpgroup_product,
@@ -34,10 +34,15 @@ impl Core {
                 of_many: SmallVec::new(),
                 scratch: 0,
             }),
-            Op::MatMul(product) => match self.product(op.kind(), product, for_program, missing)? {
-                Some(steps) => Ok(steps),
-                None => self.lowered(op, missing),
-            },
+            Op::MatMul(product) => {
+                if let Some(steps) = self.product(op.kind(), product, for_program, missing)? {
+                    return Ok(steps);
+                }
+                match self.library_product(product, missing)? {
+                    Some(steps) => Ok(steps),
+                    None => self.lowered(op, missing),
+                }
+            }
             Op::Conv(conv) => {
                 let plan = |many| warpgroup_conv(conv, &self.limits, many);
                 let is_ours = self.on_tensor_cores(&conv.src);
@@ -48,12 +53,18 @@ impl Core {
                     let of_many = || plan(true).filter(|_| for_program);
                     return self.compiled_twice(op.kind(), alone, of_many, missing);
                 }
-                // What follows the sum is part of a product's kernel.
                 if matches!(conv.src.dtype(), DType::F16 | DType::BF16)
                     && let Some(product) = as_product(conv)
-                    && let Some(steps) = self.product(op.kind(), &product, for_program, missing)?
                 {
-                    return Ok(steps);
+                    if let Some(steps) = self.product(op.kind(), &product, for_program, missing)? {
+                        return Ok(steps);
+                    }
+                    // For other activations its result would wait in `f32`, twice as many bytes.
+                    if matches!(conv.activation, Activation::None | Activation::Relu)
+                        && let Some(steps) = self.library_product(&product, missing)?
+                    {
+                        return Ok(steps);
+                    }
                 }
                 if is_ours && let Some(plan) = tensor_core_patches(conv, &self.limits) {
                     return self.compiled(op.kind(), plan, missing);
@@ -71,8 +82,7 @@ impl Core {
         }
     }
 
-    /// The steps of a product: by our kernels where they are faster than the library's, or by the library; `None` if that does not
-    /// take it.
+    /// The steps of a product by our kernels; `None` where a library's may be faster.
     fn product(
         &self,
         kind: OpKind,
@@ -86,10 +96,14 @@ impl Core {
             return self.compiled(kind, plan, missing).map(Some);
         }
         let plan = |many| self.tensor_core_product(op, many);
-        if let Some(alone) = plan(false) {
-            let of_many = || plan(true).filter(|_| for_program);
-            return self.compiled_twice(kind, alone, of_many, missing).map(Some);
-        }
+        let Some(alone) = plan(false) else {
+            return Ok(None);
+        };
+        let of_many = || plan(true).filter(|_| for_program);
+        self.compiled_twice(kind, alone, of_many, missing).map(Some)
+    }
+
+    fn library_product(&self, op: &MatMul, missing: Missing) -> Result<Option<Steps>, NoSteps> {
         self.blas
             .steps(op, missing, |rest| self.lowered(rest, missing))
     }

@@ -80,6 +80,8 @@ pub enum Activation {
     Sigmoid,
     /// `tanh(x)`.
     Tanh,
+    /// `x min(max(x/6 + 1/2, 0), 1)`.
+    HardSwish,
 }
 
 /// How an op touches an operand.

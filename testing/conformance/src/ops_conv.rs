@@ -284,7 +284,7 @@ pub fn convolutions_end_in_every_activation(fixture: &Fixture) {
     let mut lane = fixture.lane();
     let mut rng = Rng::new(64);
     for dtype in FLOATS {
-        for activation in [None, Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh] {
+        for activation in [None, Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh, HardSwish] {
             for bias in [false, true] {
                 for transposed in [false, true] {
                     let sizes = Sizes {

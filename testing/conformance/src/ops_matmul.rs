@@ -9,7 +9,7 @@ use crate::operand::Operand;
 use crate::random::{FLOATS, operand, read_operand, target};
 use crate::rng::Rng;
 
-pub(crate) const ACTIVATIONS: [Activation; 7] = [
+pub(crate) const ACTIVATIONS: [Activation; 8] = [
     Activation::None,
     Activation::Relu,
     Activation::Gelu,
@@ -17,6 +17,7 @@ pub(crate) const ACTIVATIONS: [Activation; 7] = [
     Activation::Silu,
     Activation::Sigmoid,
     Activation::Tanh,
+    Activation::HardSwish,
 ];
 
 const PLAIN: MatMul<usize> = MatMul {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Activation, Binary, DType, Expr, MatMul, Op, Result, Unary, View};
+use streampool_device::{
+    Activation, Binary, DType, Expr, ExprBuilder, MatMul, Op, Result, Unary, Value, View,
+};
 use streampool_kernels::scratch;
 
 use super::key::Ending;
@@ -70,10 +72,10 @@ fn overflows_between(op: &MatMul, ending: Ending) -> bool {
 /// Whether the activation that is left makes more of the rounding of its argument than of its own. It waits for it where
 /// there is room; where there is not, it is rounded twice, as `bf16` is.
 fn blurs_between(op: &MatMul, ending: Ending) -> bool {
-    use Activation::{Gelu, GeluTanh, Silu};
+    use Activation::{Gelu, GeluTanh, HardSwish, Silu};
     op.out.dtype() == DType::F16
         && ending.activation != op.activation
-        && matches!(op.activation, Gelu | GeluTanh | Silu)
+        && matches!(op.activation, Gelu | GeluTanh | HardSwish | Silu)
 }
 
 /// Room for the whole result as `f32` in scratch memory.
@@ -112,9 +114,7 @@ pub(crate) fn after_product(
         let bias = expr.cast(bias, computed)?;
         value = expr.binary(Binary::Add, value, bias)?;
     }
-    if let Some(function) = function(activation) {
-        value = expr.unary(function, value)?;
-    }
+    let value = activated(&mut expr, activation, value, computed)?;
     let value = expr.cast(value, stored)?;
     Ok(Op::Map {
         expr: Arc::new(expr.finish(&[value])?),
@@ -123,16 +123,36 @@ pub(crate) fn after_product(
     })
 }
 
-fn function(activation: Activation) -> Option<Unary> {
-    match activation {
-        Activation::None => None,
-        Activation::Relu => Some(Unary::Relu),
-        Activation::Gelu => Some(Unary::Gelu),
-        Activation::GeluTanh => Some(Unary::GeluTanh),
-        Activation::Silu => Some(Unary::Silu),
-        Activation::Sigmoid => Some(Unary::Sigmoid),
-        Activation::Tanh => Some(Unary::Tanh),
-    }
+/// The activation of a value of this type.
+fn activated(
+    expr: &mut ExprBuilder,
+    activation: Activation,
+    value: Value,
+    dtype: DType,
+) -> Result<Value> {
+    let function = match activation {
+        Activation::None => return Ok(value),
+        Activation::Relu => Unary::Relu,
+        Activation::Gelu => Unary::Gelu,
+        Activation::GeluTanh => Unary::GeluTanh,
+        Activation::Silu => Unary::Silu,
+        Activation::Sigmoid => Unary::Sigmoid,
+        Activation::Tanh => Unary::Tanh,
+        Activation::HardSwish => {
+            let mut gate = value;
+            for (function, number) in [
+                (Binary::Mul, 1.0 / 6.0),
+                (Binary::Add, 0.5),
+                (Binary::Max, 0.0),
+                (Binary::Min, 1.0),
+            ] {
+                let number = expr.constant(number, dtype)?;
+                gate = expr.binary(function, gate, number)?;
+            }
+            return expr.binary(Binary::Mul, value, gate);
+        }
+    };
+    expr.unary(function, value)
 }
 
 #[cfg(test)]

@@ -130,6 +130,7 @@ fn activated(activation: Activation, x: f64) -> f64 {
         Activation::Silu => x * sigmoid(x),
         Activation::Sigmoid => sigmoid(x),
         Activation::Tanh => x.tanh(),
+        Activation::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
     }
 }
 

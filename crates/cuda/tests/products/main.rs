@@ -17,7 +17,7 @@ use streampool_cuda::{CudaDevice, CudaOptions, Precision};
 use streampool_device::{Activation, DType, Device, MatMul, Op};
 use streampool_runtime::{Pool, Stream};
 
-const ACTIVATIONS: [Activation; 7] = [
+const ACTIVATIONS: [Activation; 8] = [
     Activation::None,
     Activation::Relu,
     Activation::Gelu,
@@ -25,6 +25,7 @@ const ACTIVATIONS: [Activation; 7] = [
     Activation::Silu,
     Activation::Sigmoid,
     Activation::Tanh,
+    Activation::HardSwish,
 ];
 
 /// Runs the same check on every type.

@@ -20,6 +20,8 @@ pub(crate) trait Smooth: Real {
     fn gelu<M: Machine>(self) -> Self;
     /// `x Φ(x)` by its tanh approximation.
     fn gelu_tanh<M: Machine>(self) -> Self;
+    /// `x min(max(x/6 + 1/2, 0), 1)`.
+    fn hard_swish<M: Machine>(self) -> Self;
 }
 
 macro_rules! smooth {
@@ -42,6 +44,7 @@ smooth!(f32 {
     silu: math32::silu::<M>,
     gelu: math32::gelu::<M>,
     gelu_tanh: math32::gelu_tanh::<M>,
+    hard_swish: |x: f32| x * (x * (1.0 / 6.0) + 0.5).clamp(0.0, 1.0),
 });
 
 smooth!(f64 {
@@ -51,6 +54,7 @@ smooth!(f64 {
     silu: math64::silu,
     gelu: math64::gelu,
     gelu_tanh: math64::gelu_tanh,
+    hard_swish: |x: f64| x * (x * (1.0 / 6.0) + 0.5).clamp(0.0, 1.0),
 });
 
 /// Values of a chunk: enough for two vectors of every machine but AVX-512.
@@ -100,6 +104,7 @@ pub(crate) unsafe fn activate_rows<M: Machine, R: Smooth>(
         Activation::Silu => each!(R::silu::<M>),
         Activation::Sigmoid => each!(R::fast_sigmoid::<M>),
         Activation::Tanh => each!(R::fast_tanh::<M>),
+        Activation::HardSwish => each!(R::hard_swish::<M>),
     }
 }
 
@@ -110,7 +115,8 @@ mod tests {
 
     #[test]
     fn activations_have_their_limits_and_keep_nan() {
-        for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
+        use Activation::{Gelu, GeluTanh, HardSwish, Silu};
+        for activation in [Gelu, GeluTanh, Silu, HardSwish] {
             let mut values = [f32::NEG_INFINITY, f32::INFINITY, f32::NAN, 0.0];
             activate::<Always, f32>(activation, &mut values);
             // Minus infinity times zero, as in ONNX Runtime and PyTorch.

@@ -65,6 +65,7 @@ pub(super) fn ends(ends: Ends) -> String {
         Activation::Silu => "act_silu(value)",
         Activation::Sigmoid => "act_sigmoid(value)",
         Activation::Tanh => "act_tanh(value)",
+        Activation::HardSwish => "act_hard_swish(value)",
     };
     let bias = match ends.bias {
         true => format!(

@@ -66,6 +66,7 @@ pub(super) fn ends(ends: Ends) -> String {
         Activation::Silu => "act_silu(value)",
         Activation::Sigmoid => "act_sigmoid(value)",
         Activation::Tanh => "act_tanh(value)",
+        Activation::HardSwish => "act_hard_swish(value)",
     };
     let to_store = match dtype.is_float() {
         true => store(result, activated),

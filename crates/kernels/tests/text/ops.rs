@@ -482,7 +482,7 @@ fn norms() -> Vec<Op> {
 }
 
 fn products() -> Vec<Op> {
-    use Activation::{Gelu, GeluTanh, None as Nothing, Relu, Sigmoid, Silu, Tanh};
+    use Activation::{Gelu, GeluTanh, HardSwish, None as Nothing, Relu, Sigmoid, Silu, Tanh};
     let mut ops = Vec::new();
     for dtype in [
         DType::F32,
@@ -494,7 +494,7 @@ fn products() -> Vec<Op> {
     ] {
         let result = if dtype.is_float() { dtype } else { DType::I32 };
         let activations: &[Activation] = match dtype {
-            DType::F32 => &[Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh],
+            DType::F32 => &[Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh, HardSwish],
             _ if dtype.is_float() => &[GeluTanh],
             _ => &[],
         };

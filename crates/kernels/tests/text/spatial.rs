@@ -64,7 +64,7 @@ fn convolutions(dtype: DType, ops: &mut Vec<Op>) {
         stride: 2,
         ..Slide::new(7)
     };
-    for activation in [None, Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh] {
+    for activation in [None, Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh, HardSwish] {
         ops.extend(conv(dtype, [3, 16, 1, 9], 2, padded, (true, activation)));
     }
     ops.extend(conv(dtype, [64, 256, 1, 200], 2, padded, (false, None)));

@@ -34,6 +34,7 @@ impl Module for Activation {
             Activation::Silu => x.silu(),
             Activation::Sigmoid => x.sigmoid(),
             Activation::Tanh => x.tanh(),
+            Activation::HardSwish => x.hard_swish(),
         }
     }
 

@@ -55,6 +55,7 @@ fn activation(call: &Call<'_>) -> Result<Activation, NodeError> {
         "silu" => Activation::Silu,
         "sigmoid" => Activation::Sigmoid,
         "tanh" => Activation::Tanh,
+        "hard_swish" => Activation::HardSwish,
         other => return Err(call.unknown("activation", other)),
     })
 }

@@ -182,6 +182,7 @@ pub fn name(node: &Node) -> Option<&'static str> {
         (Domain::Onnx, "Relu") => Some("relu"),
         (Domain::Onnx, "Sigmoid") => Some("sigmoid"),
         (Domain::Onnx, "Tanh") => Some("tanh"),
+        (Domain::Onnx, "HardSwish") => Some("hard_swish"),
         (Domain::Onnx | Domain::Fused, "Gelu") => gelu(),
         (Domain::Fused, "Silu") => Some("silu"),
         _ => None,

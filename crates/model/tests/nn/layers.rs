@@ -24,6 +24,7 @@ fn a_linear_layer_is_a_product() {
         Activation::Silu,
         Activation::Sigmoid,
         Activation::Tanh,
+        Activation::HardSwish,
     ] {
         let fused = layer.clone().with_activation(activation);
         let expected = activation.forward(&plain).unwrap();

@@ -95,6 +95,7 @@ fn epilogues(rng: &mut Rng, cases: &[(&[usize], usize, f64)]) {
         Activation::Silu,
         Activation::Sigmoid,
         Activation::Tanh,
+        Activation::HardSwish,
     ] {
         for &(bias, k, alpha) in cases {
             for dtype in [DType::F32, DType::BF16] {

@@ -82,7 +82,11 @@ template <typename T> FUNCTION T act_sigmoid(T x) {
     T small = m_exp(-m_abs(x));
     return (x >= T(0.0f) ? T(1.0f) : small) / (T(1.0f) + small);
 }
-// Of negative infinity the next three are NaN, as the product of that and zero is.
+// Of negative infinity the rest are NaN, as the product of that and zero is, but for `act_softplus`.
+template <typename T> FUNCTION T act_hard_swish(T x) {
+    const T gate = x * (T(1.0f) / T(6.0f)) + T(0.5f);
+    return x * (gate <= T(0.0f) ? T(0.0f) : gate >= T(1.0f) ? T(1.0f) : gate);
+}
 template <typename T> FUNCTION T act_silu(T x) { return x * act_sigmoid(x); }
 template <typename T> FUNCTION T act_softplus(T x) {
     return (x > T(0.0f) ? x : T(0.0f)) + m_log1p(m_exp(-m_abs(x)));

@@ -56,6 +56,7 @@ fn conv(call: &Call<'_>) -> Outputs {
         ("Relu", None) => Activation::Relu,
         ("Sigmoid", None) => Activation::Sigmoid,
         ("Tanh", None) => Activation::Tanh,
+        ("HardSwish", None) => Activation::HardSwish,
         _ => Activation::None,
     };
     let y = convolved_with(call, x, weight, bias, own)?;

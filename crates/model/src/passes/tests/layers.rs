@@ -184,6 +184,16 @@ fn what_follows_a_convolution_otherwise_stays() {
 }
 
 #[test]
+fn hard_swish_ends_a_convolution() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 4, 5, 5]);
+    let weight = sketch.weights(&[6, 4, 3, 3]);
+    let y = sketch.node("Conv", &[x, weight]);
+    let y = sketch.node("HardSwish", &[y]);
+    assert_eq!(sketch.operators(&[y]), ["fused.Conv"]);
+}
+
+#[test]
 fn gelu_ends_a_linear_layer_and_says_which() {
     let mut sketch = Sketch::new();
     sketch.version = 20;

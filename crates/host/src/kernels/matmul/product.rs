@@ -166,21 +166,21 @@ unsafe fn finish_simply<T: Factor, M: Machine>(
     sums: Sums<T::Unit>,
     out: Matrix<T::Out>,
     bias: Option<Matrix<T::Out>>,
-    relu: bool,
+    activation: Activation,
 ) {
     let mut column = 0;
     // SAFETY: passed on from the caller; the parts lie within rows and columns.
     unsafe {
         while column + CHUNK <= columns {
-            finish_part::<T, M, CHUNK>(rows, column, sums, out, bias, relu);
+            finish_part::<T, M, CHUNK>(rows, column, sums, out, bias, activation);
             column += CHUNK;
         }
         if column + CHUNK / 2 <= columns {
-            finish_part::<T, M, { CHUNK / 2 }>(rows, column, sums, out, bias, relu);
+            finish_part::<T, M, { CHUNK / 2 }>(rows, column, sums, out, bias, activation);
             column += CHUNK / 2;
         }
         while column < columns {
-            finish_part::<T, M, 1>(rows, column, sums, out, bias, relu);
+            finish_part::<T, M, 1>(rows, column, sums, out, bias, activation);
             column += 1;
         }
     }
@@ -195,7 +195,7 @@ unsafe fn finish_part<T: Factor, M: Machine, const N: usize>(
     sums: Sums<T::Unit>,
     out: Matrix<T::Out>,
     bias: Option<Matrix<T::Out>>,
-    relu: bool,
+    activation: Activation,
 ) {
     for row in 0..rows {
         // SAFETY: the caller's promise.
@@ -209,8 +209,12 @@ unsafe fn finish_part<T: Factor, M: Machine, const N: usize>(
                     values[index] = T::add(values[index], bias[index]);
                 }
             }
-            if relu {
-                T::activate::<M>(Activation::Relu, values.as_mut_ptr(), (1, 0), N);
+            let at = values.as_mut_ptr();
+            // Each with a constant, so that values stay in registers.
+            match activation {
+                Activation::Relu => T::activate::<M>(Activation::Relu, at, (1, 0), N),
+                Activation::HardSwish => T::activate::<M>(Activation::HardSwish, at, (1, 0), N),
+                _ => {}
             }
             let to = out.from(row, column).at.cast::<[T::Out; N]>();
             to.write_unaligned(values.map(T::narrow));
@@ -241,14 +245,14 @@ vectorised! {
         out: Matrix<T::Out>,
         epilogue: Epilogue<T::Out>,
     ) {
-        let relu = epilogue.activation == Activation::Relu;
+        let Epilogue { activation, .. } = epilogue;
         let simple = epilogue.alpha == 1.0
-            && (relu || epilogue.activation == Activation::None)
+            && matches!(activation, Activation::None | Activation::Relu | Activation::HardSwish)
             && epilogue.bias.is_none_or(|bias| bias.column == 1)
             && out.column == 1;
         if simple {
             // SAFETY: passed on from the caller.
-            return unsafe { finish_simply::<T, M>(rows, columns, sums, out, epilogue.bias, relu) };
+            return unsafe { finish_simply::<T, M>(rows, columns, sums, out, epilogue.bias, activation) };
         }
         for row in 0..rows {
             // SAFETY: the caller promises that there are so many rows and columns of sums and bias.

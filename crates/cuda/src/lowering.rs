@@ -48,10 +48,10 @@ impl Core {
                 let is_ours = self.on_tensor_cores(&conv.src);
                 if is_ours
                     && self.warpgroups
-                    && let Some(alone) = plan(false)
+                    && let Some(steps) =
+                        self.compiled_twice(op.kind(), plan, for_program, missing)?
                 {
-                    let of_many = || plan(true).filter(|_| for_program);
-                    return self.compiled_twice(op.kind(), alone, of_many, missing);
+                    return Ok(steps);
                 }
                 if matches!(conv.src.dtype(), DType::F16 | DType::BF16)
                     && let Some(product) = as_product(conv)
@@ -96,11 +96,7 @@ impl Core {
             return self.compiled(kind, plan, missing).map(Some);
         }
         let plan = |many| self.tensor_core_product(op, many);
-        let Some(alone) = plan(false) else {
-            return Ok(None);
-        };
-        let of_many = || plan(true).filter(|_| for_program);
-        self.compiled_twice(kind, alone, of_many, missing).map(Some)
+        self.compiled_twice(kind, plan, for_program, missing)
     }
 
     fn library_product(&self, op: &MatMul, missing: Missing) -> Result<Option<Steps>, NoSteps> {
@@ -126,19 +122,22 @@ impl Core {
         }
     }
 
-    /// The launches of a plan, with that of one of many streams.
+    /// The launches of a plan, if there is one; for a program with those of the plan for one of many streams.
     fn compiled_twice(
         &self,
         op: OpKind,
-        alone: Plan,
-        of_many: impl FnOnce() -> Option<Plan>,
+        plan: impl Fn(bool) -> Option<Plan>,
+        for_program: bool,
         missing: Missing,
-    ) -> Result<Steps, NoSteps> {
+    ) -> Result<Option<Steps>, NoSteps> {
+        let Some(alone) = plan(false) else {
+            return Ok(None);
+        };
         let mut steps = self.compiled(op, alone, missing)?;
-        if let Some(plan) = of_many() {
-            steps.of_many = self.compiled(op, plan, missing)?.list;
+        if for_program && let Some(of_many) = plan(true) {
+            steps.of_many = self.compiled(op, of_many, missing)?.list;
         }
-        Ok(steps)
+        Ok(Some(steps))
     }
 
     /// Whether our kernels multiply factors like this one on tensor cores.

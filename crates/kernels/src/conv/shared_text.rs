@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use smallvec::SmallVec;
-use streampool_device::{Activation, Conv};
+use streampool_device::Conv;
 
 use super::ends::Ends;
 use crate::dispatch::{Operand, Params, operands_of};
 use crate::spatial;
-use crate::text::{Buffer, Field, compute_type, load, storage_type, store};
+use crate::text::{Buffer, Field, activated, compute_type, load, storage_type, store};
 
 /// The buffers, in the order of [`operands`].
 pub(super) fn buffers(ends: Ends) -> Vec<Buffer> {
@@ -57,16 +57,7 @@ pub(super) fn place_fields(wide: bool, ends: Ends) -> Vec<Field> {
 
 /// Types, and what is done from an element to a number and from a sum to what is stored.
 pub(super) fn ends(ends: Ends) -> String {
-    let activated = match ends.activation {
-        Activation::None => "value",
-        Activation::Relu => "act_relu(value)",
-        Activation::Gelu => "act_gelu(value)",
-        Activation::GeluTanh => "act_gelu_tanh(value)",
-        Activation::Silu => "act_silu(value)",
-        Activation::Sigmoid => "act_sigmoid(value)",
-        Activation::Tanh => "act_tanh(value)",
-        Activation::HardSwish => "act_hard_swish(value)",
-    };
+    let activated = activated(ends.activation);
     let bias = match ends.bias {
         true => format!(
             "Number({})",

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use streampool_device::{Activation, DType};
+use streampool_device::DType;
 
 use super::ends::Ends;
-use crate::text::{Buffer, Field, compute_type, load, storage_type, store};
+use crate::text::{Buffer, Field, activated, compute_type, load, storage_type, store};
 
 /// The type products of `dtype` are summed in: integers wrap, so they are unsigned.
 pub(super) fn number_type(dtype: DType) -> &'static str {
@@ -58,16 +58,7 @@ pub(super) fn ends(ends: Ends) -> String {
         false => "Number(0)".to_owned(),
     };
     let alpha = alpha_type(dtype).map_or("Number(1)", |_| "p.alpha");
-    let activated = match activation {
-        Activation::None => "value",
-        Activation::Relu => "act_relu(value)",
-        Activation::Gelu => "act_gelu(value)",
-        Activation::GeluTanh => "act_gelu_tanh(value)",
-        Activation::Silu => "act_silu(value)",
-        Activation::Sigmoid => "act_sigmoid(value)",
-        Activation::Tanh => "act_tanh(value)",
-        Activation::HardSwish => "act_hard_swish(value)",
-    };
+    let activated = activated(activation);
     let to_store = match dtype.is_float() {
         true => store(result, activated),
         false => format!("{}(value)", storage_type(result)),

@@ -40,7 +40,7 @@ use std::fmt::Write;
 use streampool_device::DType;
 
 pub(crate) use atomics::{Changed, atomics};
-pub(crate) use types::{bits_type, elements};
+pub(crate) use types::{activated, bits_type, elements};
 pub use types::{cast, compute_type, load, storage_type, store, store_as};
 
 /// What NVRTC is told, besides the architecture.

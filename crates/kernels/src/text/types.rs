@@ -1,6 +1,6 @@
 //! Element types: how each lies in memory, in what it is computed, and how one becomes another.
 
-use streampool_device::DType;
+use streampool_device::{Activation, DType};
 
 /// The type of a stored element.
 pub const fn storage_type(dtype: DType) -> &'static str {
@@ -102,6 +102,20 @@ pub(crate) fn elements(dtype: DType, number: &str) -> String {
          FUNCTION Number loaded(Stored element) {{ return {loaded}; }}\n\
          FUNCTION Stored stored(Number number) {{ return {stored}; }}\n"
     )
+}
+
+/// The activation of what a text calls `value`.
+pub(crate) fn activated(activation: Activation) -> &'static str {
+    match activation {
+        Activation::None => "value",
+        Activation::Relu => "act_relu(value)",
+        Activation::Gelu => "act_gelu(value)",
+        Activation::GeluTanh => "act_gelu_tanh(value)",
+        Activation::Silu => "act_silu(value)",
+        Activation::Sigmoid => "act_sigmoid(value)",
+        Activation::Tanh => "act_tanh(value)",
+        Activation::HardSwish => "act_hard_swish(value)",
+    }
 }
 
 #[cfg(test)]

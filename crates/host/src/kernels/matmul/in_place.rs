@@ -314,8 +314,10 @@ impl Operands<'_> {
 
 /// Of so many rows, distances are what addresses can say: those of all rows would take more registers than there are.
 const ROWS_OF_A_POINTER: usize = 3;
-/// Units of a run that are taken at a time: where they lie is part of the instructions.
+/// Units of a run that are taken at a time, where sums leave room: where they lie is part of the instructions.
 const AT_ONCE: usize = 4;
+/// Sums that leave room. With more the compiler reads for several units at once, and keeps what it read on the stack.
+const MOST_AT_ONCE: usize = 20;
 
 /// # Safety
 /// The operands can be read, the sums be written, and the machine has the instructions.
@@ -341,7 +343,7 @@ unsafe fn block<L: Bounded, const R: usize, const V: usize>(operands: Operands<'
                 a[number] = a[number].wrapping_offset(before * operands.row);
             }
             let mut left = operands.run;
-            while left >= AT_ONCE {
+            while R * V <= MOST_AT_ONCE && left >= AT_ONCE {
                 for unit in 0..AT_ONCE {
                     step::<L, R, V>(&mut block, &a, operands.row, b, unit);
                 }

@@ -13,6 +13,8 @@ pub(in crate::kernels) trait Lanes: Copy {
     type Sum: Copy;
     /// How many lanes there are.
     const WIDTH: usize;
+    /// How many vectors the registers of the machine hold.
+    const REGISTERS: usize;
 
     /// All sums zero.
     fn zero() -> Self;
@@ -163,6 +165,7 @@ macro_rules! plain {
             type Unit = $unit;
             type Sum = $unit;
             const WIDTH: usize = $width;
+            const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 32 } else { 16 };
 
             #[inline(always)]
             fn zero() -> Self {
@@ -302,6 +305,7 @@ mod x86 {
                 type Unit = $unit;
                 type Sum = $unit;
                 const WIDTH: usize = $width;
+                const REGISTERS: usize = if size_of::<$vector>() == 64 { 32 } else { 16 };
 
                 #[inline(always)]
                 fn zero() -> Self {

@@ -175,6 +175,11 @@ unsafe fn narrow_block<L: Lanes, const R: usize>(
     }
 }
 
+/// Whether registers hold so many sums, a vector for each of `held`, and one of `each`.
+const fn fits<L: Lanes>(each: usize, held: usize) -> bool {
+    each * held + held < L::REGISTERS
+}
+
 /// All columns of `R` rows, in blocks of up to eight vectors.
 #[inline(always)]
 unsafe fn skinny_rows<L: Lanes, const R: usize>(operands: &InPlace<L::Unit>, sums: Sums<L::Sum>) {
@@ -191,12 +196,15 @@ unsafe fn skinny_rows<L: Lanes, const R: usize>(operands: &InPlace<L::Unit>, sum
                 ..sums
             };
             let left = operands.columns - column;
-            if R <= 2 && left >= 8 * L::WIDTH {
+            if R <= 2 && fits::<L>(R, 8) && left >= 8 * L::WIDTH {
                 block::<L, R, 8>(&part, to, Earlier::Lost);
                 column += 8 * L::WIDTH;
-            } else if left >= 4 * L::WIDTH {
+            } else if fits::<L>(R, 4) && left >= 4 * L::WIDTH {
                 block::<L, R, 4>(&part, to, Earlier::Lost);
                 column += 4 * L::WIDTH;
+            } else if !fits::<L>(R, 4) && left >= 2 * L::WIDTH {
+                block::<L, R, 2>(&part, to, Earlier::Lost);
+                column += 2 * L::WIDTH;
             } else if left >= L::WIDTH {
                 block::<L, R, 1>(&part, to, Earlier::Lost);
                 column += L::WIDTH;
@@ -334,12 +342,15 @@ macro_rules! compiled {
                         let to = Sums { at: sums.at.add(column), ..sums };
                         // As many sums at a time as hide the latency and fit the registers.
                         let left = operands.columns - column;
-                        column += if left >= 8 && operands.rows <= 2 {
+                        column += if left >= 8 && operands.rows <= 2 && fits::<$lanes>(8, operands.rows) {
                             by_rows!(operands.rows, R => dot_block::<$lanes, R, 8>(&part, to), 1 2);
                             8
-                        } else if left >= 4 {
+                        } else if left >= 4 && fits::<$lanes>(4, operands.rows) {
                             by_rows!(operands.rows, R => dot_block::<$lanes, R, 4>(&part, to), 1 2 3 4);
                             4
+                        } else if left >= 2 && !fits::<$lanes>(4, operands.rows) {
+                            by_rows!(operands.rows, R => dot_block::<$lanes, R, 2>(&part, to), 4);
+                            2
                         } else {
                             by_rows!(operands.rows, R => dot_block::<$lanes, R, 1>(&part, to), 1 2 3 4);
                             1

@@ -49,8 +49,11 @@ const BLOCK_SUMS: usize = BLOCK * BLOCK;
 const LEAST_LINES: usize = 24;
 /// The least multiplications that are worth packing for.
 const LEAST_WORK: f64 = (1 << 19) as f64;
-/// How much of the multiplications, those of filled blocks, have to be of use.
-const LEAST_USEFUL: f64 = 0.6;
+/// How much of the multiplications, those of filled blocks, have to be of use. Where another thread shares the core, the unit
+/// multiplies no faster than vectors do.
+const LEAST_USEFUL: f64 = 0.9;
+/// The least multiplications for each element that is packed or stored.
+const LEAST_EACH: f64 = 64.0;
 
 /// Whether the product is one for the matrix unit, by types and sizes alone.
 pub(super) fn suits<T: Factor>(product: &Product<T>) -> bool {
@@ -69,7 +72,11 @@ fn pays(m: usize, n: usize, k: usize, least: usize) -> bool {
     let filled = |size: usize, step: usize| size.next_multiple_of(step) as f64;
     let done = filled(m, BLOCK) * filled(n, BLOCK) * filled(k, STEP);
     let wanted = m as f64 * n as f64 * k as f64;
-    m.min(n) >= least && wanted >= LEAST_WORK && wanted >= LEAST_USEFUL * done
+    let moved = m as f64 * (n as f64 + k as f64);
+    m.min(n) >= least
+        && wanted >= LEAST_WORK
+        && wanted >= LEAST_USEFUL * done
+        && wanted >= LEAST_EACH * moved
 }
 
 /// Bytes of so many packed lines of a product.

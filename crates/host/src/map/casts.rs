@@ -35,8 +35,8 @@ macro_rules! casts {
 }
 
 casts! {
-    f32 -> f32 f64 i8 u8 i16 u16 i32 u32 i64 u64;
-    f64 -> f32 f64 i8 u8 i16 u16 i32 u32 i64 u64;
+    f32 -> f32 f64 i32 u32 i64 u64;
+    f64 -> f32 f64 i32 u32 i64 u64;
     i8 -> f32 f64 u8 u16 u32 u64;
     u8 -> f32 f64 u8 u16 u32 u64;
     i16 -> f32 f64 u8 u16 u32 u64;
@@ -45,6 +45,29 @@ casts! {
     u32 -> f32 f64 u8 u16 u32 u64;
     i64 -> f32 f64 u8 u16 u32 u64;
     u64 -> f32 f64 u8 u16 u32 u64;
+}
+
+/// Casts of floats to integers that an `i32` has: as `as`, but by instructions that there are for vectors.
+macro_rules! short_casts {
+    ($($from:ident -> $($to:ident)*;)*) => {$($(
+        impl CastTo<$to> for $from {
+            #[inline(always)]
+            fn cast(self) -> $to {
+                const LEAST: $from = $to::MIN as $from;
+                const MOST: $from = $to::MAX as $from;
+                let number = if self.is_nan() { 0.0 } else { self };
+                let number = if number > LEAST { number } else { LEAST };
+                let number = if number < MOST { number } else { MOST };
+                // SAFETY: it is a number between bounds that an `i32` has.
+                unsafe { number.to_int_unchecked::<i32>() as $to }
+            }
+        }
+    )*)*};
+}
+
+short_casts! {
+    f32 -> i8 u8 i16 u16;
+    f64 -> i8 u8 i16 u16;
 }
 
 macro_rules! truth_casts {

@@ -1,6 +1,6 @@
 //! Numbers in fewer bits, and products of those.
 
-use streampool_tensor::{DType, Tensor};
+use streampool_tensor::{DType, Other, Scalar, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::convolved;
@@ -220,6 +220,11 @@ fn requantized(call: &Call<'_>, y: &Tensor, scale: usize) -> Outputs {
 
 /// The nearest integers, plus the zero point, in the range of `dtype`.
 pub fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, NodeError> {
+    rounded_from(scaled, Amount::Each(zero.to_dtype(DType::F32)?), dtype)
+}
+
+/// As [`rounded`], with a zero point of `f32`.
+fn rounded_from(scaled: &Tensor, zero: Amount, dtype: DType) -> Result<Tensor, NodeError> {
     let (low, high) = match dtype {
         DType::I8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
         DType::U8 => (0.0, f64::from(u8::MAX)),
@@ -230,8 +235,37 @@ pub fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, N
     let moved = scaled
         .round()?
         .to_dtype(DType::F32)?
-        .add(&zero.to_dtype(DType::F32)?)?;
+        .add(&zero)?;
     Ok(moved.clamp(low, high)?.to_dtype(dtype)?)
+}
+
+/// A scale or a zero point.
+enum Amount {
+    /// One that is known when the model is loaded: part of the elementwise op.
+    One(Scalar),
+    /// Some, spread over the elements that share them.
+    Each(Tensor),
+}
+
+impl<'a> From<&'a Amount> for Other<'a> {
+    fn from(amount: &'a Amount) -> Self {
+        match amount {
+            Amount::One(number) => (*number).into(),
+            Amount::Each(tensor) => tensor.into(),
+        }
+    }
+}
+
+impl Amount {
+    /// The scales or zero points of an input for the elements of `x`, in the type in which they are used.
+    fn of(call: &Call<'_>, place: usize, x: &Tensor, dtype: DType) -> Result<Amount, NodeError> {
+        match call.number(place)?.filter(|_| !call.has("block_size")) {
+            Some(number) => Ok(Amount::One(number)),
+            None => Ok(Amount::Each(
+                spread(call, call.input(place)?, x)?.to_dtype(dtype)?,
+            )),
+        }
+    }
 }
 
 /// Scales or zero points, spread over the elements of `x` that share them.
@@ -289,21 +323,21 @@ fn quantize(call: &Call<'_>) -> Outputs {
     let named = call.attr_dtype("output_dtype")?;
     let dtype = zero.map(Tensor::dtype).or(named).unwrap_or(DType::U8);
     let zero = match zero {
-        Some(zero) => spread(call, zero, x)?,
-        None => call.constant(0, dtype)?,
+        Some(_) => Amount::of(call, 2, x, DType::F32)?,
+        None => Amount::One(Scalar::Int(0)),
     };
-    let scale = spread(call, scale, x)?.to_dtype(x.dtype())?;
-    Ok(vec![rounded(&x.div(&scale)?, &zero, dtype)?])
+    let scale = Amount::of(call, 1, x, x.dtype())?;
+    Ok(vec![rounded_from(&x.div(&scale)?, zero, dtype)?])
 }
 
 fn dequantize(call: &Call<'_>) -> Outputs {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let dtype = float_named(call, "output_dtype")?.unwrap_or(scale.dtype());
     let mut whole = x.to_dtype(DType::F32)?;
-    if let Some(zero) = call.optional(2)? {
-        whole = whole.sub(&spread(call, zero, x)?.to_dtype(DType::F32)?)?;
+    if call.has_input(2) {
+        whole = whole.sub(&Amount::of(call, 2, x, DType::F32)?)?;
     }
-    let scale = spread(call, scale, x)?.to_dtype(DType::F32)?;
+    let scale = Amount::of(call, 1, x, DType::F32)?;
     Ok(vec![whole.mul(&scale)?.to_dtype(dtype)?])
 }
 

@@ -71,6 +71,16 @@ pub(crate) fn has_matrix_unit() -> bool {
     return false;
 }
 
+/// Whether there are instructions, at the level, that multiply four bytes with four and add all to a sum.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_byte_dots() -> bool {
+    match level() {
+        Level::Avx512 => is_x86_feature_detected!("avx512vnni"),
+        Level::Avx2 => is_x86_feature_detected!("avxvnni"),
+        Level::Baseline => false,
+    }
+}
+
 /// The names of the instructions of this machine that kernels use, beyond those that all have.
 #[expect(clippy::disallowed_methods, reason = "as many as are written here")]
 pub(crate) fn features() -> Vec<String> {
@@ -84,9 +94,17 @@ pub(crate) fn features() -> Vec<String> {
         Level::Baseline => &[],
     };
     let unit = has_matrix_unit().then_some("amx-bf16");
+    #[cfg(target_arch = "x86_64")]
+    let dots = has_byte_dots().then_some(match level() {
+        Level::Avx512 => "avx512vnni",
+        _ => "avxvnni",
+    });
+    #[cfg(not(target_arch = "x86_64"))]
+    let dots = None;
     names
         .iter()
         .copied()
+        .chain(dots)
         .chain(unit)
         .map(str::to_owned)
         .collect()

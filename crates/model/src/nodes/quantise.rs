@@ -232,10 +232,7 @@ fn rounded_from(scaled: &Tensor, zero: Amount, dtype: DType) -> Result<Tensor, N
         DType::U16 => (0.0, f64::from(u16::MAX)),
         other => return Err(NodeError::unsupported(format_args!("a quantised {other}"))),
     };
-    let moved = scaled
-        .round()?
-        .to_dtype(DType::F32)?
-        .add(&zero)?;
+    let moved = scaled.round()?.to_dtype(DType::F32)?.add(&zero)?;
     Ok(moved.clamp(low, high)?.to_dtype(dtype)?)
 }
 

@@ -11,8 +11,11 @@ use crate::kernels::real::Real;
 use crate::kernels::simd::{Machine, vectorised};
 use crate::kernels::smooth::activate_rows;
 
+/// The most elements in a unit.
+pub(in crate::kernels) const MOST_PER_UNIT: usize = 4;
+
 /// An element type of the operands of a product.
-pub(in crate::kernels) trait Factor: Native {
+pub(in crate::kernels) trait Factor: Copy + Send + Sync + 'static {
     /// What it is multiplied as, and summed in.
     type Unit: Unit;
     /// An element of the product.
@@ -26,9 +29,13 @@ pub(in crate::kernels) trait Factor: Native {
     /// How many `bf16` an element is the sum of, exactly; none if it is no such sum, or its unit no `f32`.
     const PLANES: usize;
 
-    /// A unit of two neighbouring elements, the second nothing where the dimension ends; of the first alone
-    /// if a unit is one element.
-    fn unit(first: Self, second: Option<Self>) -> Self::Unit;
+    /// A unit of neighbouring elements, as many as are in one; those behind the first are nothing where the dimension ends.
+    fn unit(first: Self, rest: [Option<Self>; MOST_PER_UNIT - 1]) -> Self::Unit;
+    /// A unit as it is packed of the left operand.
+    #[inline(always)]
+    fn left_unit(unit: Self::Unit) -> Self::Unit {
+        unit
+    }
     /// A sum times `alpha`.
     fn scale(sum: Self::Unit, alpha: f64) -> Self::Unit;
     /// A sum plus an element of the bias.
@@ -58,7 +65,7 @@ macro_rules! floats {
             const PLANES: usize = $planes;
 
             #[inline(always)]
-            fn unit(first: Self, _: Option<Self>) -> Self::Unit {
+            fn unit(first: Self, _: [Option<Self>; MOST_PER_UNIT - 1]) -> Self::Unit {
                 first.widen()
             }
 
@@ -108,7 +115,7 @@ macro_rules! integers {
             const PLANES: usize = 0;
 
             #[inline(always)]
-            fn unit(first: Self, second: Option<Self>) -> i32 {
+            fn unit(first: Self, [second, ..]: [Option<Self>; MOST_PER_UNIT - 1]) -> i32 {
                 i32::from(first) & 0xffff | i32::from(second.unwrap_or(0)) << 16
             }
 
@@ -170,40 +177,35 @@ impl<T: Factor> Lines<T> {
         let at = self
             .at
             .wrapping_offset(line as isize * self.line + element as isize * self.step);
-        // SAFETY: the element exists; the second is read only if it does.
+        let mut rest = [None; MOST_PER_UNIT - 1];
+        // SAFETY: the element exists; those behind it are read only if they do.
         unsafe {
-            let pair = T::PER_UNIT == 2 && element + 1 < self.length;
-            T::unit(
-                *at,
-                if pair {
-                    Some(*at.wrapping_offset(self.step))
-                } else {
-                    None
-                },
-            )
+            for (index, other) in rest.iter_mut().enumerate().take(T::PER_UNIT - 1) {
+                if element + index + 1 < self.length {
+                    *other = Some(*at.wrapping_offset((index + 1) as isize * self.step));
+                }
+            }
+            T::unit(*at, rest)
         }
     }
 
     /// The unit at `unit`, not the last, of a line whose elements are neighbours.
     #[inline(always)]
     unsafe fn whole_unit(&self, line: *const T, unit: usize) -> T::Unit {
+        let mut rest = [None; MOST_PER_UNIT - 1];
         // SAFETY: the caller promises that all elements of the unit exist.
         unsafe {
             let at = line.add(unit * T::PER_UNIT);
-            T::unit(
-                *at,
-                if T::PER_UNIT == 2 {
-                    Some(*at.add(1))
-                } else {
-                    None
-                },
-            )
+            for (index, other) in rest.iter_mut().enumerate().take(T::PER_UNIT - 1) {
+                *other = Some(*at.add(index + 1));
+            }
+            T::unit(*at, rest)
         }
     }
 }
 
 vectorised! {
-    /// Packs lines one after another, `stride` units apart.
+    /// Packs lines of the left operand one after another, `stride` units apart.
     ///
     /// # Safety
     /// The matrix can be read and `to` written.
@@ -217,16 +219,16 @@ vectorised! {
                     let source = from.at.offset(line as isize * from.line);
                     let to = to.add(line * stride);
                     for unit in 0..whole {
-                        *to.add(unit) = from.whole_unit(source, unit);
+                        *to.add(unit) = T::left_unit(from.whole_unit(source, unit));
                     }
                     if whole < units {
-                        *to.add(whole) = from.unit(line, whole);
+                        *to.add(whole) = T::left_unit(from.unit(line, whole));
                     }
                 }
             } else {
                 for unit in 0..units {
                     for line in 0..from.lines {
-                        *to.add(line * stride + unit) = from.unit(line, unit);
+                        *to.add(line * stride + unit) = T::left_unit(from.unit(line, unit));
                     }
                 }
             }
@@ -255,7 +257,7 @@ vectorised! {
                 for unit in 0..units {
                     let source = from.at.offset(unit as isize * from.step);
                     let to = to.add(unit * width);
-                    convert(source, to, from.lines, |element| T::unit(element, None));
+                    convert(source, to, from.lines, |element| T::unit(element, [None; MOST_PER_UNIT - 1]));
                 }
             } else if from.step == 1 {
                 transpose(&from, to, width);

@@ -165,7 +165,11 @@ macro_rules! plain {
             type Unit = $unit;
             type Sum = $unit;
             const WIDTH: usize = $width;
-            const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 32 } else { 16 };
+            const REGISTERS: usize = if cfg!(target_arch = "aarch64") {
+                32
+            } else {
+                16
+            };
 
             #[inline(always)]
             fn zero() -> Self {

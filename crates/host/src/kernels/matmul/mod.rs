@@ -18,6 +18,8 @@ pub(super) mod lanes;
 mod merged;
 pub(super) mod multiply;
 mod product;
+#[cfg(target_arch = "x86_64")]
+mod quads;
 mod ready;
 mod skinny;
 
@@ -32,13 +34,15 @@ use self::factor::Factor;
 pub(super) use self::gathering::{Gathering, columns_of_a_block, gathered};
 pub(super) use self::in_place::{Lying, in_place};
 pub(super) use self::multiply::Sums;
-use self::multiply::Unit;
+use self::multiply::{InPlaceUnit, Unit};
 use self::product::{Matrix, Product, Side};
 pub(super) use self::ready::Ready;
 use self::skinny::Reading;
 use super::convert::with_types;
 use super::preparation::Preparation;
 use super::scratch::{Count, with_scratch};
+#[cfg(target_arch = "x86_64")]
+use super::simd::has_byte_dots;
 use super::strided::{Walk, address, broadcast_strides};
 use crate::given_up::Steps;
 use crate::packs::Form;
@@ -67,6 +71,11 @@ macro_rules! with_factor {
 pub(super) unsafe fn prepare(op: &MatMul, preparation: &Preparation<'_>) -> Option<Ready> {
     let merged = merged::merged(op);
     let op = merged.as_ref().unwrap_or(op);
+    #[cfg(target_arch = "x86_64")]
+    if op.a.dtype() == DType::I8 && has_byte_dots() {
+        // SAFETY: the elements are `i8`; the rest is passed on.
+        return unsafe { prepare_as::<quads::Dotted>(op, preparation) };
+    }
     // SAFETY: the view's element types are checked here; the rest is passed on.
     with_factor!(op.a.dtype(), T => Ok(unsafe { prepare_as::<T>(op, preparation) })).ok()?
 }
@@ -86,6 +95,8 @@ pub(super) unsafe fn execute(
         match op.a.dtype() {
             DType::F32 => where_it_lies::<f32>(op, ready, team),
             DType::F64 => where_it_lies::<f64>(op, ready, team),
+            #[cfg(target_arch = "x86_64")]
+            DType::I8 if has_byte_dots() => tiles(Batch::<quads::Dotted>::new(op, ready), team),
             other => {
                 return with_factor!(other, T => {
                     tiles(Batch::<T>::new(op, ready), team);
@@ -315,7 +326,7 @@ unsafe fn prepare_as<T: Factor>(op: &MatMul, preparation: &Preparation<'_>) -> O
 ///
 /// # Safety
 /// As for [`execute`]; the op's elements are of type `T`.
-unsafe fn where_it_lies<T: Factor<Unit = T> + Unit>(
+unsafe fn where_it_lies<T: Factor<Unit = T> + InPlaceUnit>(
     op: &MatMul,
     ready: Option<&Ready>,
     team: &dyn Team,
@@ -336,7 +347,7 @@ unsafe fn where_it_lies<T: Factor<Unit = T> + Unit>(
 
 /// # Safety
 /// As for [`where_it_lies`].
-unsafe fn few_rows<T: Factor<Unit = T> + Unit>(
+unsafe fn few_rows<T: Factor<Unit = T> + InPlaceUnit>(
     batch: &Batch<T>,
     reading: Reading,
     team: &dyn Team,

@@ -81,7 +81,10 @@ pub(in crate::kernels) trait Unit: Copy + Send + Sync + 'static {
     /// # Safety
     /// All that the operands describe can be read, and all sums written and, if they are not lost, read.
     unsafe fn multiply(operands: &Packed<Self>, sums: Sums<Self>, earlier: Earlier);
+}
 
+/// A unit that is multiplied where it lies, too.
+pub(in crate::kernels) trait InPlaceUnit: Unit {
     /// `sums = a b` for at most [`SKINNY_ROWS`] rows and [`MAX_COLUMNS`] columns that lie next to each
     /// other in `b`.
     ///
@@ -293,7 +296,7 @@ macro_rules! by_rows {
     };
 }
 
-/// The three loops for one kind of lanes, under one set of features.
+/// The loop over packed operands for one kind of lanes, under one set of features.
 macro_rules! compiled {
     ($module:ident, $lanes:ty, $unit:ty, $vectors:literal, [$($rows:literal)*] $(, $feature:literal)?) => {
         mod $module {
@@ -322,6 +325,15 @@ macro_rules! compiled {
                     }
                 }
             }
+        }
+    };
+}
+
+/// The loops over operands where they lie, likewise.
+macro_rules! compiled_in_place {
+    ($module:ident, $lanes:ty, $unit:ty $(, $feature:literal)?) => {
+        mod $module {
+            use super::*;
 
             $(#[target_feature(enable = $feature)])?
             pub(super) unsafe fn skinny(operands: &InPlace<$unit>, sums: Sums<$unit>) {
@@ -401,7 +413,26 @@ macro_rules! units {
                     }
                 }
             }
+        }
+    )*};
+}
 
+units! {
+    f32, 0.0, plain_f32: PlainF32, avx2_f32: Avx2F32, avx512_f32: Avx512F32;
+    f64, 0.0, plain_f64: PlainF64, avx2_f64: Avx2F64, avx512_f64: Avx512F64;
+    i32, 0, plain_pairs: PlainPairs, avx2_pairs: Avx2Pairs, avx512_pairs: Avx512Pairs;
+}
+
+macro_rules! in_place_units {
+    ($($unit:ty, $plain:ident: $plain_lanes:ident, $avx2:ident: $avx2_lanes:ident, $avx512:ident: $avx512_lanes:ident;)*) => {$(
+        compiled_in_place!($plain, $plain_lanes, $unit);
+        #[cfg(target_arch = "x86_64")]
+        compiled_in_place!($avx2, super::super::lanes::$avx2_lanes, $unit, "avx2,fma,f16c");
+        #[cfg(target_arch = "x86_64")]
+        compiled_in_place!($avx512, super::super::lanes::$avx512_lanes, $unit,
+            "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
+
+        impl InPlaceUnit for $unit {
             #[inline]
             unsafe fn skinny(operands: &InPlace<Self>, sums: Sums<Self>) {
                 // SAFETY: the level says that the features are there; the rest the caller promises.
@@ -433,8 +464,7 @@ macro_rules! units {
     )*};
 }
 
-units! {
-    f32, 0.0, plain_f32: PlainF32, avx2_f32: Avx2F32, avx512_f32: Avx512F32;
-    f64, 0.0, plain_f64: PlainF64, avx2_f64: Avx2F64, avx512_f64: Avx512F64;
-    i32, 0, plain_pairs: PlainPairs, avx2_pairs: Avx2Pairs, avx512_pairs: Avx512Pairs;
+in_place_units! {
+    f32, plain_lying_f32: PlainF32, avx2_lying_f32: Avx2F32, avx512_lying_f32: Avx512F32;
+    f64, plain_lying_f64: PlainF64, avx2_lying_f64: Avx2F64, avx512_lying_f64: Avx512F64;
 }

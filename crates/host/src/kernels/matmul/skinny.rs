@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::blocked::even_parts;
 use super::factor::{Factor, pack_lines};
-use super::multiply::{DOT_ROWS, InPlace, MAX_COLUMNS, SKINNY_ROWS, Sums, Unit};
+use super::multiply::{DOT_ROWS, InPlace, InPlaceUnit, MAX_COLUMNS, SKINNY_ROWS, Sums};
 use super::product::Product;
 use crate::given_up::Steps;
 use crate::kernels::scratch::{Count, with_scratch};
@@ -66,7 +66,7 @@ impl<T: Factor> Product<T> {
 ///
 /// # Safety
 /// As for `execute`; no other thread touches these columns, and `reading` is the product's.
-pub(super) unsafe fn columns<T: Factor<Unit = T> + Unit>(
+pub(super) unsafe fn columns<T: Factor<Unit = T> + InPlaceUnit>(
     product: &Product<T>,
     columns: Range<usize>,
     reading: Reading,
@@ -93,7 +93,7 @@ pub(super) unsafe fn columns<T: Factor<Unit = T> + Unit>(
 
 /// # Safety
 /// As for [`columns`].
-unsafe fn by_rows<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Range<usize>) {
+unsafe fn by_rows<T: Factor<Unit = T> + InPlaceUnit>(product: &Product<T>, columns: Range<usize>) {
     let mut steps = Steps::default();
     for start in columns.clone().step_by(MAX_COLUMNS) {
         let count = MAX_COLUMNS.min(columns.end - start);
@@ -130,7 +130,7 @@ unsafe fn by_rows<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Ran
 
 /// # Safety
 /// As for [`columns`]; the steps of both operands are neighbours.
-unsafe fn by_dots<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Range<usize>) {
+unsafe fn by_dots<T: Factor<Unit = T> + InPlaceUnit>(product: &Product<T>, columns: Range<usize>) {
     let mut steps = Steps::default();
     for start in columns.clone().step_by(MAX_COLUMNS) {
         let count = MAX_COLUMNS.min(columns.end - start);

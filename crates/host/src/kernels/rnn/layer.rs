@@ -10,7 +10,7 @@ use crate::given_up::Steps;
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::Factor;
-use crate::kernels::matmul::multiply::{InPlace, MAX_COLUMNS, SKINNY_ROWS, Sums, Unit};
+use crate::kernels::matmul::multiply::{InPlace, InPlaceUnit, MAX_COLUMNS, SKINNY_ROWS, Sums};
 use crate::kernels::real::Real;
 use crate::kernels::rounds::rounds;
 use crate::kernels::rows;
@@ -71,7 +71,7 @@ struct Place {
 impl<T> Layer<'_, T>
 where
     T: Float + Factor<Unit = <T as Float>::Wide, Out = T>,
-    T::Wide: Unit,
+    T::Wide: InPlaceUnit,
 {
     fn hidden(&self) -> usize {
         self.weights.hidden

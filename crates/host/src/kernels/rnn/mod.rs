@@ -14,7 +14,7 @@ use self::weights::Weights;
 use super::convert::{Float, with_float};
 use super::matmul::blocked::even_part;
 use super::matmul::factor::Factor;
-use super::matmul::multiply::Unit;
+use super::matmul::multiply::InPlaceUnit;
 use super::preparation::Preparation;
 use super::scratch::{Count, with_scratch};
 use super::split::{Shared, split};
@@ -114,7 +114,7 @@ pub(super) unsafe fn execute(
 unsafe fn layer<T>(op: &Rnn, ready: Option<&Ready>, team: &dyn Team) -> Result<(), String>
 where
     T: Float + Factor<Unit = <T as Float>::Wide, Out = T>,
-    T::Wide: Unit,
+    T::Wide: InPlaceUnit,
 {
     let [steps, batch, input] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
     let hidden = op.recurrent.shape()[2];

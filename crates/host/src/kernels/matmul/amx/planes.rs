@@ -10,7 +10,7 @@ use super::strips::{BLOCK, STEP, STRIP};
 use crate::kernels::amx::ROW_BYTES;
 use crate::kernels::amx::TILE_BYTES;
 use crate::kernels::matmul::factor::convert;
-use crate::kernels::matmul::factor::{Factor, Lines};
+use crate::kernels::matmul::factor::{Factor, Lines, MOST_PER_UNIT};
 use crate::kernels::matmul::product::Side;
 
 /// Elements in a vector of `f32`.
@@ -207,7 +207,7 @@ unsafe fn load<T: Factor>(at: *const T) -> __m512 {
 /// An element of a type with planes.
 #[inline(always)]
 pub(super) fn single<T: Factor>(element: T) -> f32 {
-    let unit = T::unit(element, None);
+    let unit = T::unit(element, [None; MOST_PER_UNIT - 1]);
     // SAFETY: the unit of every type with planes is an `f32`, and others are never asked for; nothing is smaller.
     unsafe { std::mem::transmute_copy(&unit) }
 }

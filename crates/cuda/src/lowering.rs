@@ -43,7 +43,7 @@ impl Core {
                     None => self.lowered(op, missing),
                 }
             }
-            Op::Conv(conv) => {
+            Op::Conv(conv) if !conv.is_of_bytes() => {
                 let plan = |many| warpgroup_conv(conv, &self.limits, many);
                 let is_ours = self.on_tensor_cores(&conv.src);
                 if is_ours

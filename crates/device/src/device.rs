@@ -115,7 +115,8 @@ pub enum Priority {
 /// Which convolutions are faster if the channels of each place of a picture lie side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChannelsLast {
-    /// Those of these element types.
+    /// Those of these element types. If `u8` is one, it executes [convolutions of bytes](crate::Conv), and faster than those of the
+    /// floats that they stand for.
     pub dtypes: &'static [DType],
     /// Of these element types, those that see each channel by itself or each element once, and are not beside others: those are slower.
     pub simple: &'static [DType],

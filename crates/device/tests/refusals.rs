@@ -72,6 +72,33 @@ fn conv(transposed: bool, dst: &[usize], slide: Slide) -> Op {
 }
 
 #[test]
+fn a_convolution_of_bytes_is_plain_and_makes_sums() {
+    let conv = |change: &dyn Fn(&mut Conv)| {
+        let mut conv = Conv {
+            src: view(1, DType::U8, &[1, 4, 5, 6]),
+            weight: view(2, DType::I8, &[4, 2, 2, 2]),
+            bias: Some(view(3, DType::I32, &[4])),
+            dst: view(4, DType::I32, &[1, 4, 4, 5]),
+            window: Window::new(&[Slide::new(2); 2]).unwrap(),
+            groups: 2,
+            transposed: false,
+            activation: Activation::None,
+        };
+        change(&mut conv);
+        Op::Conv(Box::new(conv))
+    };
+    assert_eq!(conv(&|_| ()).validate(), Ok(()));
+    refused(&conv(&|conv| conv.activation = Activation::Relu), "src");
+    refused(&conv(&|conv| conv.transposed = true), "src");
+    let signed = view(1, DType::I8, &[1, 4, 5, 6]);
+    refused(&conv(&|conv| conv.src = signed), "src");
+    let unsigned = view(2, DType::U8, &[4, 2, 2, 2]);
+    refused(&conv(&|conv| conv.weight = unsigned), "weight");
+    refused(&conv(&|conv| conv.dst = floats(4, &[1, 4, 4, 5])), "dst");
+    refused(&conv(&|conv| conv.bias = Some(floats(3, &[4]))), "bias");
+}
+
+#[test]
 fn a_convolution_has_the_sizes_that_its_window_makes() {
     let slide = Slide::new(2);
     all_operands_matter(&conv(false, &[1, 4, 4], slide), &[]);

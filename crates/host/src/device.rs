@@ -71,7 +71,11 @@ impl Device for HostDevice {
 
     fn channels_last(&self) -> ChannelsLast {
         ChannelsLast {
-            dtypes: &[DType::F32],
+            // Bytes, and their sums.
+            dtypes: match kernels::has_byte_dots() {
+                true => &[DType::F32, DType::U8, DType::I32],
+                false => &[DType::F32],
+            },
             simple: &[],
             throughout: false,
         }

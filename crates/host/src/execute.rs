@@ -168,7 +168,8 @@ impl Strand {
         };
         let within = program
             .bounds()
-            .filter(|_| outputs[..] == [conv.dst] && conv.activation == Activation::None);
+            .filter(|_| outputs[..] == [conv.dst] && conv.activation == Activation::None)
+            .filter(|_| !conv.is_of_bytes());
         // SAFETY: by the guarantees of `Queue::encode`; each element is computed once, after what it is made of.
         unsafe {
             if let Some(bounds) = within {

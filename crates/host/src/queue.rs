@@ -10,6 +10,7 @@ use streampool_device::{
 use crate::core::Core;
 use crate::cost;
 use crate::event::HostEvent;
+use crate::kernels;
 use crate::program::{HostProgram, Ops, Replay};
 use crate::progress::HostProgress;
 use crate::strand::{Command, Recording, Strand};
@@ -54,6 +55,16 @@ impl Queue for HostQueue {
 
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
+        if let Op::Conv(conv) = op
+            && conv.is_of_bytes()
+            && !kernels::has_byte_dots()
+        {
+            return Err(Error::Unsupported {
+                device: self.strand.core.properties.name.clone(),
+                op: op.kind(),
+                why: "the processor has no instructions that sum products of bytes".to_owned(),
+            });
+        }
         if let Some(captured) = &mut self.capture {
             captured.push(Box::new(op.clone()));
             return Ok(self.last);

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use streampool_device::ChannelsLast;
 use streampool_tensor::{DType, Pool, Tensor};
 
 use crate::error::Result;
@@ -161,9 +162,14 @@ impl Open {
             .iter()
             .flat_map(|node| node.outputs.iter().flatten().copied());
         let wanted = made.chain(graph.outputs.iter().copied()).collect();
-        let (listing, _) = trace(graph, 0..graph.nodes.len(), known, given.collect(), |_| {
-            wanted
-        })?;
+        let (listing, _) = trace(
+            graph,
+            0..graph.nodes.len(),
+            known,
+            given.collect(),
+            ChannelsLast::default(),
+            |_| wanted,
+        )?;
         let of = |tensor: &Tensor| (tensor.dtype(), tensor.shape().to_vec());
         let found = listing
             .outputs

@@ -23,6 +23,15 @@ pub(crate) fn check(fixture: &Fixture, lane: &mut Lane, op: &Op<usize>, operands
     }
 }
 
+/// Checks that the device does not support the op in this form, and says so.
+pub(crate) fn refused(fixture: &Fixture, lane: &mut Lane, op: &Op<usize>, operands: &[Operand]) {
+    let op = placed(op, &uploaded(fixture, lane, operands));
+    match lane.encode(&op) {
+        Err(Error::Unsupported { op: kind, .. }) => assert_eq!(kind, op.kind()),
+        other => panic!("{op:?} was not refused: {other:?}"),
+    }
+}
+
 /// The bytes of each operand after the op; `None` if the hardware lacks a type that it needs.
 fn execute(
     fixture: &Fixture,

@@ -2,7 +2,7 @@
 
 use streampool_device::{Activation, Conv, DType, Op, OpKind, Slide, Window};
 
-use crate::execute::{Example, check};
+use crate::execute::{Example, check, refused};
 use crate::fixture::Fixture;
 use crate::num::Num;
 use crate::operand::Operand;
@@ -295,6 +295,47 @@ pub fn convolutions_end_in_every_activation(fixture: &Fixture) {
                     check(fixture, &mut lane, &sizes.op(bias, activation), &operands);
                 }
             }
+        }
+    }
+}
+
+/// Bytes by bytes, exactly, on a device that says that it has that; others refuse it.
+pub fn convolutions_of_bytes(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(66);
+    let is_there = fixture.device().channels_last().dtypes.contains(&DType::U8);
+    let plain = |sizes: &Sizes| sizes.spatial.len() == 2 && !sizes.transposed;
+    let any = std::iter::repeat_with(|| any_sizes(&mut Rng::new(rng.below(1 << 30) as u64)));
+    let wide = [
+        (3, 70, 1),
+        (4, 33, 3),
+        (37, 5, 3),
+        (64, 64, 3),
+        (130, 12, 2),
+    ]
+    .map(|(read, made, kernel)| Sizes {
+        groups: 1 + kernel as usize % 2,
+        ..Sizes::new(2, read, made, &[7, 9], kernel)
+    });
+    let all: Vec<_> = any.filter(plain).take(80).chain(wide).collect();
+    for sizes in &all {
+        let Some(dst) = sizes.dst() else { continue };
+        let byte = |rng: &mut Rng| Num::Int(rng.between(0, 255).into());
+        let signed = |rng: &mut Rng| Num::Int(rng.between(-128, 127).into());
+        let operands = [
+            read_operand(&mut rng, DType::U8, &sizes.src(), byte),
+            read_operand(&mut rng, DType::I8, &sizes.weight(), signed),
+            target(&mut rng, DType::I32, &dst),
+            operand(&mut rng, DType::I32, &[sizes.groups * sizes.made], signed),
+        ];
+        let op = sizes.op(rng.chance(2), Activation::None);
+        if is_there {
+            check(fixture, &mut lane, &op, &operands);
+        } else {
+            refused(fixture, &mut lane, &op, &operands);
         }
     }
 }

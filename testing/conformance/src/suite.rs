@@ -252,6 +252,7 @@ macro_rules! suite {
                 pointwise_convolutions,
                 depthwise_convolutions,
                 convolutions_end_in_every_activation,
+                convolutions_of_bytes,
                 empty_convolutions,
                 nan_stays_in_its_windows,
             }

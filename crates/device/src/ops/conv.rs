@@ -1,10 +1,13 @@
 //! Convolution and its transpose.
 
 use super::{Slide, Window, optional};
-use crate::check::{float, invalid, product, rank, require, same_type, shape, steps, writable};
-use crate::{Access, Activation, OpKind, Result, View};
+use crate::check::{dtype, float, invalid, product, rank, require, shape, steps, writable};
+use crate::{Access, Activation, DType, OpKind, Result, View};
 
 /// `dst = activation(src * weight + bias)`, the convolution (as in machine learning: a correlation) or its transpose.
+///
+/// All are floats of one type; or `src` is `u8`, `weight` is `i8`, and `bias` and `dst` are `i32`, whose sums wrap: a convolution over two
+/// dimensions, without an activation, on devices whose [`channels_last`](crate::Device::channels_last) names `u8`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conv<T = View> {
     /// `[batch, channels in, spatial ...]`, one to three spatial dimensions.
@@ -59,6 +62,11 @@ impl<T> Conv<T> {
 }
 
 impl Conv<View> {
+    /// Whether it is one of bytes.
+    pub fn is_of_bytes(&self) -> bool {
+        self.src.dtype() == DType::U8
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let kind = OpKind::Conv;
         let Conv {
@@ -69,10 +77,28 @@ impl Conv<View> {
             ..
         } = self;
         writable(kind, "dst", dst)?;
-        float(kind, "src", src)?;
-        for (argument, view) in [("src", src), ("weight", weight), ("dst", dst)] {
+        let is_of_bytes = self.is_of_bytes();
+        if is_of_bytes {
+            let is_plain = !self.transposed && self.window.len() == 2;
+            require(
+                kind,
+                "src",
+                is_plain && self.activation == Activation::None,
+                format_args!("u8, of {} dimensions", self.window.len()),
+                "floats, or a plain convolution over two dimensions without an activation",
+            )?;
+        } else {
+            float(kind, "src", src)?;
+        }
+        let [weight_type, sum_type] = match is_of_bytes {
+            true => [DType::I8, DType::I32],
+            false => [src.dtype(); 2],
+        };
+        rank(kind, "src", src, self.window.len() + 2)?;
+        for (argument, view, expected) in [("weight", weight, weight_type), ("dst", dst, sum_type)]
+        {
             rank(kind, argument, view, self.window.len() + 2)?;
-            same_type(kind, argument, view, src)?;
+            dtype(kind, argument, view.dtype(), expected)?;
         }
         let spread = if self.transposed { dst } else { src };
         self.window.check(kind, spread.shape())?;
@@ -126,7 +152,7 @@ impl Conv<View> {
             )?;
         }
         if let Some(bias) = &self.bias {
-            same_type(kind, "bias", bias, src)?;
+            dtype(kind, "bias", bias.dtype(), sum_type)?;
             shape(kind, "bias", bias.shape(), &[made])?;
         }
         // Each element of what the windows lie on meets all weights of its group.

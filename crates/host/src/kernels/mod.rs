@@ -41,7 +41,7 @@ pub(crate) use self::conv::{Then, execute_then as convolve_then};
 pub(crate) use self::matmul::lanes::Bounds;
 pub(crate) use self::preparation::Preparation;
 pub(crate) use self::prepared::Prepared;
-pub(crate) use self::simd::features;
+pub(crate) use self::simd::{features, has_byte_dots};
 use crate::team::{Solo, Team};
 use streampool_device::Op;
 

@@ -72,12 +72,13 @@ pub(crate) fn has_matrix_unit() -> bool {
 }
 
 /// Whether there are instructions, at the level, that multiply four bytes with four and add all to a sum.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn has_byte_dots() -> bool {
     match level() {
+        #[cfg(target_arch = "x86_64")]
         Level::Avx512 => is_x86_feature_detected!("avx512vnni"),
+        #[cfg(target_arch = "x86_64")]
         Level::Avx2 => is_x86_feature_detected!("avxvnni"),
-        Level::Baseline => false,
+        _ => false,
     }
 }
 
@@ -94,13 +95,10 @@ pub(crate) fn features() -> Vec<String> {
         Level::Baseline => &[],
     };
     let unit = has_matrix_unit().then_some("amx-bf16");
-    #[cfg(target_arch = "x86_64")]
     let dots = has_byte_dots().then_some(match level() {
         Level::Avx512 => "avx512vnni",
         _ => "avxvnni",
     });
-    #[cfg(not(target_arch = "x86_64"))]
-    let dots = None;
     names
         .iter()
         .copied()

@@ -53,8 +53,11 @@ impl Convolution {
     }
 }
 
-/// The launch of a convolution; `None` if its places are beyond counting.
+/// The launch of a convolution; `None` if it is one of bytes, or its places are beyond counting.
 pub(crate) fn conv<K: From<Convolution>>(op: &Conv, limits: &Limits) -> Option<Plan<K>> {
+    if op.is_of_bytes() {
+        return None;
+    }
     if op.dst.layout().elements() == 0 {
         return Some(Plan::default());
     }

@@ -263,15 +263,19 @@ fn chosen(
         }
     }
     let mut verdicts: FxHashMap<Memory, (bool, bool)> = FxHashMap::default();
-    for &memory in pictures.keys() {
+    for (&memory, picture) in pictures {
         let verdict = verdicts.entry(groups.of(memory)).or_default();
         verdict.0 |= gaining.contains(&memory);
         verdict.1 |= refused.contains(&memory) || fixed.contains(&memory);
+        verdict.1 |= !wanted.throughout && picture.channels < LEAST_CHANNELS;
     }
     let all = pictures.keys().copied();
     all.filter(|&memory| verdicts[&groups.of(memory)] == (true, false))
         .collect()
 }
+
+/// Pictures of fewer channels stay as they are, where convolutions read them so: to turn them costs more than it gains.
+const LEAST_CHANNELS: usize = 4;
 
 /// Of groups with fewer channels, most lanes of a vector would be idle.
 const LEAST_OF_A_GROUP: usize = 8;

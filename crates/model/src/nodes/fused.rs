@@ -6,6 +6,7 @@ use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
 use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::convolved_with;
 use super::heads::{by_pair, pairs_turned};
+use super::quantise::conv_of_bytes;
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -22,6 +23,7 @@ pub fn operator(op: &str) -> Option<Operator> {
                 activation,
             )?])
         },
+        "ConvOfBytes" => conv_of_bytes,
         "Attention" => attention,
         "EmptyRows" => empty_rows,
         "Rotary" => rotary,

@@ -1,9 +1,10 @@
 //! Numbers in fewer bits, and products of those.
 
-use streampool_tensor::{DType, Other, Scalar, Tensor};
+use streampool_tensor::{ConvOptions, DType, Other, Padding, Scalar, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve};
-use super::conv::convolved;
+use super::conv::{convolved, spatial};
+use super::sliding::Sliding;
 use crate::error::NodeError;
 use crate::onnx;
 
@@ -225,15 +226,12 @@ pub fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, N
 
 /// As [`rounded`], with a zero point of `f32`.
 fn rounded_from(scaled: &Tensor, zero: Amount, dtype: DType) -> Result<Tensor, NodeError> {
-    let (low, high) = match dtype {
-        DType::I8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
-        DType::U8 => (0.0, f64::from(u8::MAX)),
-        DType::I16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
-        DType::U16 => (0.0, f64::from(u16::MAX)),
-        other => return Err(NodeError::unsupported(format_args!("a quantised {other}"))),
-    };
+    if !matches!(dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16) {
+        return Err(NodeError::unsupported(format_args!("a quantised {dtype}")));
+    }
     let moved = scaled.round()?.to_dtype(DType::F32)?.add(&zero)?;
-    Ok(moved.clamp(low, high)?.to_dtype(dtype)?)
+    // Beyond the range it is what is nearest.
+    Ok(moved.to_dtype(dtype)?)
 }
 
 /// A scale or a zero point.
@@ -328,14 +326,96 @@ fn quantize(call: &Call<'_>) -> Outputs {
 }
 
 fn dequantize(call: &Call<'_>) -> Outputs {
-    let (x, scale) = (call.input(0)?, call.input(1)?);
-    let dtype = float_named(call, "output_dtype")?.unwrap_or(scale.dtype());
+    let dtype = float_named(call, "output_dtype")?;
+    let dtype = dtype.map_or_else(|| Ok(call.input(1)?.dtype()), Ok::<_, NodeError>)?;
+    Ok(vec![dequantized(call)?.to_dtype(dtype)?])
+}
+
+/// The first input as the `f32` that it stands for, by the two after it.
+fn dequantized(call: &Call<'_>) -> Result<Tensor, NodeError> {
+    let x = call.input(0)?;
     let mut whole = x.to_dtype(DType::F32)?;
     if call.has_input(2) {
         whole = whole.sub(&Amount::of(call, 2, x, DType::F32)?)?;
     }
-    let scale = Amount::of(call, 1, x, DType::F32)?;
-    Ok(vec![whole.mul(&scale)?.to_dtype(dtype)?])
+    Ok(whole.mul(&Amount::of(call, 1, x, DType::F32)?)?)
+}
+
+/// A convolution of bytes, as the floats that they stand for: of the input with its scale and zero point, and weights with the scales of
+/// their channels. It is quantised if there are a scale and a zero point for that.
+pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
+    let [Some(weight), Some(scales), bias] = call.beside([3, 4, 5])? else {
+        return Err(NodeError::malformed("the weights", "left out", "a tensor"));
+    };
+    let takes_bytes = call
+        .pool()
+        .device()
+        .channels_last()
+        .dtypes
+        .contains(&DType::U8);
+    let is_known = weight.pool() == call.known_pool();
+    let (Some(scale), Some(zero), true) =
+        (call.number(1)?, call.number(2)?, takes_bytes && is_known)
+    else {
+        let scales = along(scales, 0, weight.rank())?;
+        let weight = call.lift(&weight.to_dtype(DType::F32)?.mul(&scales)?)?;
+        let bias = bias.map(|bias| call.lift(bias)).transpose()?;
+        let y = convolved(call, &dequantized(call)?, &weight, bias.as_ref())?;
+        return match call.has_input(7) {
+            true => requantized(call, &y, 6),
+            false => Ok(vec![y]),
+        };
+    };
+    let (x, zero) = (call.input(0)?, zero.to_i64());
+    let mut sliding = Sliding::of(call, spatial(x)?, spatial(weight)?)?;
+    // What pads counts as zero, which is another byte.
+    let is_padded = sliding.padding.iter().any(|&pad| pad != (0, 0));
+    let x = match is_padded && zero != 0 {
+        true => {
+            let padding = std::mem::take(&mut sliding.padding).into_iter();
+            let amounts = padding.map(|(before, after)| (before as isize, after as isize));
+            let amounts: Vec<_> = [(0, 0); 2].into_iter().chain(amounts).collect();
+            x.pad(&amounts, Padding::Constant(Scalar::Int(zero)))?
+        }
+        false => x.clone(),
+    };
+    let options = ConvOptions {
+        stride: &sliding.stride,
+        padding: &sliding.padding,
+        dilation: &sliding.dilation,
+        groups: call.size_or("group", 1)?,
+        ..ConvOptions::default()
+    };
+    let sums = x.conv(&call.lift(weight)?, &options)?;
+    // Of each sum, so much, and so much more: what the zero point adds is part of that.
+    let mut times = along(scales, 0, 1)?.mul(scale)?;
+    let axes: Vec<isize> = (1..weight.rank() as isize).collect();
+    let of_zero = weight.to_dtype(DType::F64)?.sum(&axes, false)?.mul(-zero)?;
+    let mut more = of_zero.mul(&times.to_dtype(DType::F64)?)?;
+    if let Some(bias) = bias {
+        more = more.add(&bias.to_dtype(DType::F64)?)?;
+    }
+    let quantised_by = [call.number(6)?, call.number(7)?];
+    if let [Some(scale), Some(_)] = quantised_by {
+        times = times.div(scale)?;
+        more = more.div(scale)?;
+    }
+    let lift = |values: &Tensor| -> Result<Tensor, NodeError> {
+        let values = along(&values.to_dtype(DType::F32)?, 1, weight.rank())?;
+        call.lift(&values)
+    };
+    let y = sums
+        .to_dtype(DType::F32)?
+        .mul(&lift(&times)?)?
+        .add(&lift(&more)?)?;
+    Ok(vec![match quantised_by {
+        [Some(_), Some(zero)] => {
+            let dtype = call.given(7)?.dtype();
+            rounded_from(&y, Amount::One(zero), dtype)?
+        }
+        _ if call.has_input(7) => return requantized(call, &y, 6),
+        _ => y,
+    }])
 }
 
 fn dynamic_quantize(call: &Call<'_>) -> Outputs {

@@ -20,6 +20,7 @@ mod inline;
 mod linear;
 mod norm;
 mod pack;
+mod quantised;
 mod rank;
 mod report;
 mod rotary;
@@ -83,19 +84,31 @@ fn simplify_within(graph: &mut Graph, known: &Pool, most_folded: u64) -> Result<
 
 /// One graph, and those inside its nodes.
 fn simplify_one(graph: &mut Graph, known: &Pool, report: &mut Report) -> Result<()> {
+    if graph.nodes.iter().any(|node| node.is("DequantizeLinear")) {
+        rewrite(graph, known, report, &[quantised::fuse])?;
+    }
     sweep::sweep(graph, known, report, simplify_one)?;
     report.removed += dead::remove(graph);
+    rewrite(graph, known, report, &REWRITES)?;
+    dead::remove(graph);
+    Ok(())
+}
+
+fn rewrite(
+    graph: &mut Graph,
+    known: &Pool,
+    report: &mut Report,
+    rewrites: &[Rewrite],
+) -> Result<()> {
     let mut editor = Editor::new(graph, known);
-    for rewrite in REWRITES {
+    for rewrite in rewrites {
         for place in 0..editor.len() {
             // `None` says that there is nothing to rewrite.
             let _ = rewrite(&mut editor, place);
         }
     }
     report.fusions.extend(editor.finish());
-    graph.sort().map_err(Error::Graph)?;
-    dead::remove(graph);
-    Ok(())
+    graph.sort().map_err(Error::Graph)
 }
 
 fn count(graph: &Graph) -> usize {

@@ -150,14 +150,23 @@ impl Plans {
             Some(node) => self.live(node).to_vec(),
         };
         // A plan is kept for runs with other seeds.
+        let preferred = weights.work().device().channels_last();
         let (mut listing, ended) = seeds::with(seeds::current().or(Some(0)), || {
-            trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)
+            let given = given.to_vec();
+            trace(
+                &self.graph,
+                nodes,
+                weights.known(),
+                given,
+                preferred,
+                wanted,
+            )
         })?;
         // Each run pays for it, this one too.
         Budget::give_back_work(work(&listing.steps));
         let fused = fuse(&mut listing);
         if listing.has_conv() {
-            channels_last(&mut listing, weights.work().device().channels_last());
+            channels_last(&mut listing, preferred);
             work_in_place(&mut listing);
         }
         let plan = Plan::new(listing, kinds);

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustc_hash::FxHashSet;
 use streampool_device::lock::Mutex;
 use streampool_device::{
-    Access, CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties,
-    Queue, QueueOptions, Quirk, Result, Space, Span, Trace, View,
+    Access, CacheReport, ChannelsLast, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind,
+    Properties, Queue, QueueOptions, Quirk, Result, Space, Span, Trace, View,
 };
 
 use super::listing::{self, Listing, Outcome, Source};
@@ -23,13 +23,16 @@ use crate::ranks;
 #[derive(Debug)]
 pub struct TraceDevice {
     properties: Properties,
+    channels_last: ChannelsLast,
     next_handle: AtomicU64,
     log: Arc<Mutex<Log>>,
 }
 
 impl TraceDevice {
-    pub fn new() -> Arc<TraceDevice> {
+    /// One that prefers the convolutions that the device prefers which the listing is for.
+    pub fn new(channels_last: ChannelsLast) -> Arc<TraceDevice> {
         Arc::new(TraceDevice {
+            channels_last,
             properties: Properties {
                 name: "trace".to_owned(),
                 kind: DeviceKind::Host,
@@ -114,6 +117,10 @@ impl Device for TraceDevice {
 
     fn supports(&self, _op: OpKind) -> bool {
         true
+    }
+
+    fn channels_last(&self) -> ChannelsLast {
+        self.channels_last
     }
 
     fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {

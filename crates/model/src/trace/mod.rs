@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use streampool_device::{DType, Layout, Op, Span};
+use streampool_device::{ChannelsLast, DType, Layout, Op, Span};
 use streampool_runtime::{Pool, Settings};
 use streampool_tensor::{Encoder, Tensor};
 
@@ -195,14 +195,16 @@ impl Tracing<'_> {
 
 /// Traces the nodes `nodes` of `graph` with these values given, up to the end or to the first node that asks for values
 /// which are not known, or that is too long for a plan: that one is told. The values that are then `wanted` are the outputs of the listing.
+/// It is for a device with these preferences.
 pub fn trace(
     graph: &Graph,
     nodes: std::ops::Range<usize>,
     known: &Pool,
     given: Vec<(ValueId, Given)>,
+    channels_last: ChannelsLast,
     wanted: impl FnOnce(Option<usize>) -> Vec<ValueId>,
 ) -> Result<(Listing, Option<Asked>)> {
-    let device = TraceDevice::new();
+    let device = TraceDevice::new(channels_last);
     let settings = Settings::builder()
         .without_environment()
         .reuse_memory(false)

@@ -8,6 +8,7 @@ mod onnx;
 mod answers;
 mod binding;
 mod budgets;
+mod bytes;
 mod data;
 mod defaults;
 mod faults;

@@ -1,7 +1,7 @@
 //! Convolution and its transpose.
 
 use smallvec::SmallVec;
-use streampool_device::{Activation, Conv, Layout, Op, Slide, Window};
+use streampool_device::{Activation, Conv, DType, Layout, Op, Slide, Window};
 
 use super::window::{self, Sliding, per_axis};
 use crate::{Error, Result, Tensor};
@@ -39,6 +39,9 @@ impl Default for ConvOptions<'_> {
 impl Tensor {
     /// The convolution of `[batch, channels in, spatial ...]` with `weight`, `[channels out, channels in / groups,
     /// kernel ...]`, over one, two or three spatial axes.
+    ///
+    /// Of `u8` and weights of `i8` it is made of exact sums, `i32`, over one or two axes, where the device has that: where its
+    /// `channels_last` names `u8`.
     pub fn conv(&self, weight: &Tensor, options: &ConvOptions<'_>) -> Result<Tensor> {
         let op = "conv";
         let window = self.conv_window(op, weight, options)?;
@@ -144,7 +147,11 @@ impl Tensor {
             .encoder(op)?
             .with("weight", [weight])?
             .with("bias", options.bias)?;
-        let mut dst = on.blank(self.dtype(), shape)?;
+        let dtype = match self.dtype() {
+            DType::U8 => DType::I32,
+            dtype => dtype,
+        };
+        let mut dst = on.blank(dtype, shape)?;
         // Kernels go along the last axis: one of a single element, as a sequence has that is written as a picture, is
         // left out.
         let single = |axis: &usize| {

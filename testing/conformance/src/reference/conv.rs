@@ -4,7 +4,7 @@ use streampool_device::Conv;
 
 use super::expected::{Expected, Total};
 use super::map::activation;
-use crate::num::Num;
+use crate::num::{Num, wrapped};
 use crate::operand::Operand;
 
 /// `activation(src * weight + bias)`.
@@ -24,11 +24,13 @@ pub(super) fn conv(op: &Conv<usize>, operands: &[Operand]) -> Vec<Expected> {
     );
     let meetings = meetings(op, src.shape(), dst.shape(), weight.shape());
     let bias = op.bias.map(|bias| operands[bias].values());
+    let is_float = src.dtype.is_float();
     let mut expected = Vec::new();
     for image in 0..images {
         for channel in 0..made {
             let group = channel / group_made;
             let mut sums = vec![(Total::default(), 0.0); to];
+            let mut whole = vec![0i128; to];
             for other in 0..group_read {
                 let seen = group * group_read + other;
                 let row = match op.transposed {
@@ -36,11 +38,22 @@ pub(super) fn conv(op: &Conv<usize>, operands: &[Operand]) -> Vec<Expected> {
                     true => seen * group_made + channel % group_made,
                 };
                 for &[source, target, tap] in &meetings {
+                    if !is_float {
+                        let value = values[(image * read + seen) * from + source].int();
+                        whole[target] += value * weights[row * taps + tap].int();
+                        continue;
+                    }
                     let product = values[(image * read + seen) * from + source].float()
                         * weights[row * taps + tap].float();
                     sums[target].0.add(product);
                     sums[target].1 += product.abs();
                 }
+            }
+            if !is_float {
+                let bias = bias.as_ref().map_or(0, |bias| bias[channel].int());
+                let exact = |sum: i128| Expected::exact(Num::Int(wrapped(dst.dtype, sum + bias)));
+                expected.extend(whole.into_iter().map(exact));
+                continue;
             }
             let bias = bias.as_ref().map_or(0.0, |bias| bias[channel].float());
             expected.extend(sums.iter().map(|(sum, magnitude)| {

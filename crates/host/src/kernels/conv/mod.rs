@@ -6,6 +6,8 @@
 
 mod apart;
 mod axis;
+#[cfg(target_arch = "x86_64")]
+mod bytes;
 mod each;
 mod image;
 mod last;
@@ -32,6 +34,8 @@ use super::convert::{Float, with_float};
 use super::matmul;
 use super::preparation::Preparation;
 use super::scratch::{Count, LINE, list, push, with_scratch};
+#[cfg(target_arch = "x86_64")]
+use super::simd::has_byte_dots;
 use super::strided::address;
 use crate::given_up;
 use crate::packs::{Form, Pack};
@@ -43,6 +47,9 @@ pub(crate) enum Ready {
     Product(matmul::Ready),
     /// Its channels lie last.
     Last(last::Ready),
+    /// It is of bytes.
+    #[cfg(target_arch = "x86_64")]
+    Bytes(bytes::Ready),
     Phases(Vec<Phase>),
 }
 
@@ -65,6 +72,14 @@ const MOST_PREPARED: usize = 4096;
 /// Constants can be read.
 pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option<Ready> {
     if op.dst.layout().elements() == 0 || !preparation.is_constant(&op.weight) {
+        return None;
+    }
+    if op.is_of_bytes() {
+        #[cfg(target_arch = "x86_64")]
+        if has_byte_dots() {
+            // SAFETY: passed on from the caller.
+            return unsafe { bytes::prepare(op, preparation) }.map(Ready::Bytes);
+        }
         return None;
     }
     // SAFETY: passed on from the caller.
@@ -173,6 +188,21 @@ pub(super) unsafe fn execute(
     if op.dst.layout().elements() == 0 {
         return Ok(());
     }
+    if op.is_of_bytes() {
+        #[cfg(target_arch = "x86_64")]
+        if has_byte_dots() {
+            let ready = match ready {
+                Some(Ready::Bytes(ready)) => Some(ready),
+                _ => None,
+            };
+            // SAFETY: passed on from the caller; the machine has the instructions.
+            unsafe { bytes::execute(op, ready, team, None) };
+            return Ok(());
+        }
+        return Err(
+            "a convolution of bytes reached a processor without instructions for it".to_owned(),
+        );
+    }
     if let Some(Ready::Last(ready)) = ready {
         // SAFETY: passed on from the caller.
         unsafe { last::execute(op, ready, team, None) };
@@ -209,6 +239,10 @@ pub(super) unsafe fn execute(
 impl Ready {
     /// Whether something can follow part by part.
     pub(crate) fn goes_on(&self, op: &Conv) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Ready::Bytes(_) = self {
+            return last::lies_in_order(op);
+        }
         matches!(self, Ready::Last(_)) && last::lies_in_order(op)
     }
 }
@@ -218,6 +252,14 @@ impl Ready {
 /// # Safety
 /// As for [`execute`]; what is ready [goes on](Ready::goes_on), and the op has no activation if results are kept between bounds.
 pub(crate) unsafe fn execute_then(op: &Conv, ready: &Ready, team: &dyn Team, then: Then<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Ready::Bytes(ready) = ready
+        && op.dst.layout().elements() > 0
+    {
+        let (_, then) = Then::parts(Some(then));
+        // SAFETY: passed on from the caller; only on machines with the instructions anything is ready.
+        return unsafe { bytes::execute(op, Some(ready), team, then) };
+    }
     if let Ready::Last(ready) = ready
         && op.dst.layout().elements() > 0
     {

@@ -1,29 +1,42 @@
-//! Products of `i8` by instructions that multiply four neighbours with four and add all to a sum.
+//! Products of bytes by instructions that multiply four neighbours with four and add all to a sum.
 //!
-//! They take the numbers of one side without sign: those of the left operand are packed as 128 more than they are, and what that is too
-//! much, 128 times the sum of each column, is counted beside the sums and taken from them.
+//! They take the numbers of the left operand without sign. If those have one, they are packed as 128 more than they are, and what that is
+//! too much, 128 times the sum of each column, is counted beside the sums and taken from them.
 
-use super::factor::Factor;
-use super::multiply::{AHEAD, Earlier, Packed, Sums, Unit};
-use crate::kernels::rows;
-use crate::kernels::simd::{Level, Machine, level};
+use std::ops::Range;
+
 use streampool_device::Activation;
 
-/// An `i8`, multiplied so.
+use super::blocked::{PackRows, tile_of};
+use super::factor::Factor;
+use super::multiply::{AHEAD, Earlier, Packed, Sums, Unit};
+use super::product::{Matrix, Product};
+use crate::kernels::rows;
+use crate::kernels::simd::{Level, Machine, level};
+
+/// A byte, multiplied so: of the right operand with its sign, of the left operand if it is `SIGNED`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(in crate::kernels) struct Dotted(i8);
+pub(in crate::kernels) struct Dotted<const SIGNED: bool>(u8);
 
 /// Four neighbours, and a sum of products of such.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(in crate::kernels) struct Quad(i32);
+pub(in crate::kernels) struct Quad<const SIGNED: bool>(i32);
+
+impl<const SIGNED: bool> Quad<SIGNED> {
+    /// Four neighbours of the left operand as they lie in memory.
+    #[inline(always)]
+    pub(in crate::kernels) fn of_left(bytes: [u8; 4]) -> Self {
+        Dotted::<SIGNED>::left_unit(Quad(i32::from_le_bytes(bytes)))
+    }
+}
 
 /// 128 more than each of four `i8`, without sign, for each.
 const MORE: i32 = 0x8080_8080_u32 as i32;
 
-impl Factor for Dotted {
-    type Unit = Quad;
+impl<const SIGNED: bool> Factor for Dotted<SIGNED> {
+    type Unit = Quad<SIGNED>;
     type Out = i32;
     const PER_UNIT: usize = 4;
     const IN_PLACE: bool = false;
@@ -31,36 +44,42 @@ impl Factor for Dotted {
     const PLANES: usize = 0;
 
     #[inline(always)]
-    fn unit(first: Self, rest: [Option<Self>; 3]) -> Quad {
-        let [second, third, fourth] = rest.map(|value| value.map_or(0, |value| value.0 as u8));
-        Quad(i32::from_le_bytes([first.0 as u8, second, third, fourth]))
+    fn unit(first: Self, rest: [Option<Self>; 3]) -> Quad<SIGNED> {
+        let [second, third, fourth] = rest.map(|value| value.map_or(0, |value| value.0));
+        Quad(i32::from_le_bytes([first.0, second, third, fourth]))
     }
 
     #[inline(always)]
-    fn left_unit(unit: Quad) -> Quad {
-        Quad(unit.0 ^ MORE)
+    fn left_unit(unit: Quad<SIGNED>) -> Quad<SIGNED> {
+        Quad(if SIGNED { unit.0 ^ MORE } else { unit.0 })
     }
 
     #[inline(always)]
-    fn scale(sum: Quad, _: f64) -> Quad {
+    fn scale(sum: Quad<SIGNED>, _: f64) -> Quad<SIGNED> {
         sum
     }
 
     #[inline(always)]
-    fn add(sum: Quad, bias: i32) -> Quad {
+    fn add(sum: Quad<SIGNED>, bias: i32) -> Quad<SIGNED> {
         Quad(sum.0.wrapping_add(bias))
     }
 
     #[inline(always)]
-    unsafe fn activate<M: Machine>(_: Activation, _: *mut Quad, _: (usize, usize), _: usize) {}
+    unsafe fn activate<M: Machine>(
+        _: Activation,
+        _: *mut Quad<SIGNED>,
+        _: (usize, usize),
+        _: usize,
+    ) {
+    }
 
     #[inline(always)]
-    fn narrow(sum: Quad) -> i32 {
+    fn narrow(sum: Quad<SIGNED>) -> i32 {
         sum.0
     }
 }
 
-impl Unit for Quad {
+impl<const SIGNED: bool> Unit for Quad<SIGNED> {
     const NOTHING: Self = Quad(0);
 
     fn block() -> (usize, usize) {
@@ -93,13 +112,17 @@ macro_rules! compiled {
             use super::*;
 
             #[target_feature(enable = $features)]
-            pub(super) unsafe fn multiply(operands: &Packed<Quad>, sums: Sums<Quad>, earlier: Earlier) {
+            pub(super) unsafe fn multiply<const SIGNED: bool>(
+                operands: &Packed<Quad<SIGNED>>,
+                sums: Sums<Quad<SIGNED>>,
+                earlier: Earlier,
+            ) {
                 // SAFETY: passed on from the caller.
                 unsafe {
                     match (operands.rows, operands.half) {
                         $(
-                            ($rows, false) => block::<$rows, 2>(operands, sums, earlier),
-                            ($rows, true) => block::<$rows, 1>(operands, sums, earlier),
+                            ($rows, false) => block::<SIGNED, $rows, 2>(operands, sums, earlier),
+                            ($rows, true) => block::<SIGNED, $rows, 1>(operands, sums, earlier),
                         )*
                         _ => {}
                     }
@@ -111,9 +134,9 @@ macro_rules! compiled {
             #[inline]
             #[allow(clippy::needless_range_loop, reason = "a zip is called, not inlined, in builds of many units")]
             #[target_feature(enable = $features)]
-            unsafe fn block<const R: usize, const V: usize>(
-                operands: &Packed<Quad>,
-                sums: Sums<Quad>,
+            unsafe fn block<const SIGNED: bool, const R: usize, const V: usize>(
+                operands: &Packed<Quad<SIGNED>>,
+                sums: Sums<Quad<SIGNED>>,
                 earlier: Earlier,
             ) {
                 let mut block = [[$zero(); V]; R];
@@ -126,10 +149,12 @@ macro_rules! compiled {
                         for at in 0..V {
                             columns[at] = $load(b.add(at * $width).cast());
                             rows::fetch(b.wrapping_add(at * $width + AHEAD).cast());
-                            more[at] = $dots(more[at], $splat(MORE), columns[at]);
+                            if SIGNED {
+                                more[at] = $dots(more[at], $splat(MORE), columns[at]);
+                            }
                         }
                         for row in 0..R {
-                            let x = $splat(*a.add(row * Quad::PANEL_STRIDE));
+                            let x = $splat(*a.add(row * Quad::<SIGNED>::PANEL_STRIDE));
                             for at in 0..V {
                                 block[row][at] = $dots(block[row][at], x, columns[at]);
                             }
@@ -167,3 +192,63 @@ compiled!(
     8, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32, _mm256_add_epi32, _mm256_sub_epi32,
     _mm256_dpbusd_avx_epi32
 );
+
+/// A product of gathered bytes without sign with packed weights.
+pub(in crate::kernels) struct Gathered {
+    /// Rows, columns, and units of each.
+    pub(in crate::kernels) sizes: [usize; 3],
+    /// Blocks of [`columns_of_a_block`] columns, for each unit those of a block side by side.
+    pub(in crate::kernels) weights: *const i32,
+    pub(in crate::kernels) to: *mut i32,
+    /// From row to row and from column to column of the result.
+    pub(in crate::kernels) strides: [isize; 2],
+    /// The bias of the first column, and from one to the next.
+    pub(in crate::kernels) bias: Option<(*mut i32, isize)>,
+}
+
+/// Columns of a block on this machine.
+pub(in crate::kernels) fn columns_of_a_block() -> usize {
+    Quad::<false>::block().1
+}
+
+impl Gathered {
+    /// Computes the tile with these rows and columns, which begin at whole blocks. `gather` writes units of rows, by the numbers of their
+    /// bytes.
+    ///
+    /// # Safety
+    /// The weights and the bias can be read, and the tile be written. What `gather` reads is there, and the machine has the instructions.
+    pub(in crate::kernels) unsafe fn tile(
+        &self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        gather: &PackRows<'_, Quad<false>>,
+    ) {
+        let [m, n, units] = self.sizes;
+        let nothing = Matrix {
+            at: std::ptr::null_mut(),
+            row: 0,
+            column: 0,
+        };
+        let product = Product::<Dotted<false>> {
+            m,
+            n,
+            k: units * Dotted::<false>::PER_UNIT,
+            a: nothing,
+            b: nothing,
+            out: Matrix {
+                at: self.to,
+                row: self.strides[0],
+                column: self.strides[1],
+            },
+            bias: (self.bias).map(|(at, column)| Matrix { at, row: 0, column }),
+            alpha: 1.0,
+            activation: Activation::None,
+            ready_a: std::ptr::null(),
+            ready_b: self.weights.cast(),
+            in_one: false,
+            on_amx: false,
+        };
+        // SAFETY: passed on from the caller; the tile lies in the result.
+        unsafe { tile_of(&product, rows, columns, gather) }
+    }
+}

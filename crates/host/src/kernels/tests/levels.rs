@@ -10,8 +10,8 @@ use streampool_device::{
 };
 
 use super::ops::{FLOATS, Tensor, run};
-use crate::kernels::simd::Level;
 use crate::kernels::simd::forced::{at_each_level, on_matrix_unit};
+use crate::kernels::simd::{Level, has_byte_dots};
 
 #[test]
 fn drawn_ops() {
@@ -114,29 +114,49 @@ fn convolutions_of_block_sizes() {
     });
 }
 
-/// A convolution of pictures with the channels last, of what is read, made or both.
+/// A convolution of pictures with the channels last, of what is read, made or both; of floats, and of bytes where the level has that.
 fn convolve_last(
+    rng: &mut Rng,
+    channels: [usize; 3],
+    size: [usize; 2],
+    slides: [Slide; 2],
+    last: [bool; 2],
+) {
+    convolve_last_of([DType::F32; 3], rng, channels, size, slides, last);
+    if has_byte_dots() {
+        let bytes = [DType::U8, DType::I8, DType::I32];
+        convolve_last_of(bytes, rng, channels, size, slides, last);
+    }
+}
+
+fn convolve_last_of(
+    [seen, weights, sums]: [DType; 3],
     rng: &mut Rng,
     [groups, read, made]: [usize; 3],
     size: [usize; 2],
     slides: [Slide; 2],
     last: [bool; 2],
 ) {
-    let picture = |tensor: [usize; 4], last: bool, rng: &mut Rng| {
+    let picture = |dtype, tensor: [usize; 4], last: bool, rng: &mut Rng| {
         let [images, channels, lines, places] = tensor;
         match last {
-            true => Tensor::small(DType::F32, &[images, lines, places, channels], rng)
+            true => Tensor::small(dtype, &[images, lines, places, channels], rng)
                 .permuted(&[0, 3, 1, 2]),
-            false => Tensor::small(DType::F32, &tensor, rng),
+            false => Tensor::small(dtype, &tensor, rng),
         }
     };
     let results = [0, 1].map(|axis| slides[axis].windows(size[axis]));
-    let src = picture([2, groups * read, size[0], size[1]], last[0], rng);
-    let dst = picture([2, groups * made, results[0], results[1]], last[1], rng);
+    let src = picture(seen, [2, groups * read, size[0], size[1]], last[0], rng);
+    let dst = picture(
+        sums,
+        [2, groups * made, results[0], results[1]],
+        last[1],
+        rng,
+    );
     let kernel = slides.map(|slide| slide.kernel as usize);
     let weight = [groups * made, read, kernel[0], kernel[1]];
-    let weight = Tensor::small(DType::F32, &weight, rng);
-    let bias = Tensor::small(DType::F32, &[groups * made], rng);
+    let weight = Tensor::small(weights, &weight, rng);
+    let bias = Tensor::small(sums, &[groups * made], rng);
     run(&Op::Conv(Box::new(Conv {
         src: src.view,
         weight: weight.view,
@@ -146,6 +166,7 @@ fn convolve_last(
         groups,
         transposed: false,
         activation: match made % 2 {
+            _ if !sums.is_float() => Activation::None,
             0 => Activation::Relu,
             _ => Activation::Silu,
         },

@@ -386,6 +386,21 @@ for name in families.FAMILIES:
     TABLE[f"family-{name}"] = {"make": family(name), "group": "families", "room": 1e-4}
 
 
+def calibrated(path, inputs, **options):
+    """Quantises the floats beside `path` by ONNX Runtime's tools, for the ranges that these inputs give."""
+    import onnxruntime.quantization as quantization
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self):
+            self.left = [inputs] * 4
+
+        def get_next(self):
+            return self.left.pop() if self.left else None
+
+    quantization.quantize_static(path + ".float", path, Reader(), **options)
+    return inputs
+
+
 def quantised(kind):
     """A small network of convolutions, quantised by ONNX Runtime's tools."""
     def make(path):
@@ -396,17 +411,8 @@ def quantised(kind):
                                      torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
                                      torch.nn.Linear(32, 10))
         inputs = export(path + ".float", module, [torch.rand(1, 3, 32, 32)], ["x"])
-
-        class Reader(quantization.CalibrationDataReader):
-            def __init__(self):
-                self.left = [inputs] * 4
-
-            def get_next(self):
-                return self.left.pop() if self.left else None
-
         formats = {"qdq": quantization.QuantFormat.QDQ, "qoperator": quantization.QuantFormat.QOperator}
-        quantization.quantize_static(path + ".float", path, Reader(), quant_format=formats[kind])
-        return inputs
+        return calibrated(path, inputs, quant_format=formats[kind])
     return make
 
 
@@ -415,21 +421,40 @@ for kind in ["qdq", "qoperator"]:
     TABLE[f"{kind}-convolutions"] = {"make": quantised(kind), "group": "quantised", "room": 5e-2}
 
 
+def classifier_of_bytes(name):
+    """One of torchvision's at the size it was made for, with activations of `u8` and weights of `i8`, a scale for each channel."""
+    def make(path):
+        from onnxruntime.quantization import QuantType
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+        inputs = classifier(name, 224)(path + ".plain")
+        quant_pre_process(path + ".plain", path + ".float", skip_symbolic_shape=True)
+        return calibrated(path, inputs, per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+    return make
+
+
+for name in ["resnet18", "mobilenet_v2", "mobilenet_v3_small"]:
+    TABLE[name.replace("_", "-") + "-u8s8"] = {"make": classifier_of_bytes(name), "group": "quantised", "room": 2e-2}
+
+
+@model("quantised", room=2e-2)
+def encoder_of_dynamic_bytes(path):
+    import torch
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from transformers import BertConfig, BertModel
+    torch.manual_seed(0)
+    config = BertConfig(hidden_size=384, num_hidden_layers=3, num_attention_heads=12, intermediate_size=1536, vocab_size=1000)
+    module = wrapped(BertModel(config).eval(), lambda inner, ids, mask: inner(ids, mask).last_hidden_state)
+    inputs = export(path + ".float", module, [torch.randint(1, 1000, (1, 128)), torch.ones(1, 128, dtype=torch.int64)],
+                    ["input_ids", "attention_mask"])
+    quantize_dynamic(path + ".float", path, weight_type=QuantType.QInt8)
+    return inputs
+
+
 @model("quantised", room=1e-1)
 def int4_convolutions(path):
     """A network whose weights are of four bits, as ONNX Runtime's tools write them."""
-    import onnxruntime.quantization as quantization
-    inputs = classifier("squeezenet1_1")(path + ".float")
-
-    class Reader(quantization.CalibrationDataReader):
-        def __init__(self):
-            self.left = [inputs] * 4
-
-        def get_next(self):
-            return self.left.pop() if self.left else None
-
-    quantization.quantize_static(path + ".float", path, Reader(), weight_type=quantization.QuantType.QInt4)
-    return inputs
+    from onnxruntime.quantization import QuantType
+    return calibrated(path, classifier("squeezenet1_1")(path + ".float"), weight_type=QuantType.QInt4)
 
 
 def int4_embeddings(is_symmetric):

@@ -315,6 +315,7 @@ pub fn convolutions_of_bytes(fixture: &Fixture) {
         (37, 5, 3),
         (64, 64, 3),
         (130, 12, 2),
+        (0, 3, 3),
     ]
     .map(|(read, made, kernel)| Sizes {
         groups: 1 + kernel as usize % 2,

@@ -52,7 +52,7 @@ pub fn convolved_with(
 }
 
 /// The sizes of a window, which the node may name once more.
-fn kernel_of<'t>(call: &Call<'_>, weight: &'t Tensor) -> Result<&'t [usize], NodeError> {
+pub fn kernel_of<'t>(call: &Call<'_>, weight: &'t Tensor) -> Result<&'t [usize], NodeError> {
     let (own, named) = (spatial(weight)?, call.sizes("kernel_shape")?);
     if !call.has("kernel_shape") || named == own {
         return Ok(own);

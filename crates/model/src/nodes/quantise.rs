@@ -3,7 +3,7 @@
 use streampool_tensor::{ConvOptions, DType, Other, Padding, Scalar, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve};
-use super::conv::{convolved, spatial};
+use super::conv::{convolved, kernel_of, spatial};
 use super::sliding::Sliding;
 use crate::error::NodeError;
 use crate::onnx;
@@ -367,7 +367,7 @@ pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
         };
     };
     let (x, zero) = (call.input(0)?, zero.to_i64());
-    let mut sliding = Sliding::of(call, spatial(x)?, spatial(weight)?)?;
+    let mut sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
     // What pads counts as zero, which is another byte.
     let is_padded = sliding.padding.iter().any(|&pad| pad != (0, 0));
     let x = match is_padded && zero != 0 {

@@ -92,7 +92,8 @@ fn unfit(node: &Node) -> Option<&'static str> {
     if node.graphs().next().is_some() {
         return Some("control flow");
     }
-    let quantised = name.contains("Quantize") || name.contains("QLinear");
+    let words = ["Quantize", "QLinear", "OfBytes"];
+    let quantised = words.iter().any(|word| name.contains(word));
     quantised.then_some("quantised values")
 }
 

@@ -50,7 +50,8 @@ fn packed(op: &Conv) -> usize {
 }
 
 fn packed_bytes(op: &Conv) -> Count {
-    Count::of(packed(op)) * op.groups * UNIT
+    let columns = made(op).next_multiple_of(columns_of_a_block());
+    Count::of(columns) * units(op) * op.groups * UNIT
 }
 
 /// Writes the weights as they are read.
@@ -230,6 +231,9 @@ impl<'a> Window<'a> {
     /// The picture can be read, and so many units be written.
     #[inline]
     unsafe fn gather(&self, result: usize, units: Range<usize>, mut to: *mut Quad<false>) {
+        if units.is_empty() {
+            return;
+        }
         let op = self.op;
         let (sizes, strides) = (&op.src.shape()[2..], op.src.layout().strides());
         let (line, along) = (op.dst.shape()[3], op.weight.shape()[3]);
@@ -281,7 +285,7 @@ impl<'a> Window<'a> {
         };
         // SAFETY: so many channels exist; the rest the caller promises.
         unsafe {
-            std::ptr::copy_nonoverlapping(from.add(first * UNIT), to.cast(), whole * UNIT);
+            std::ptr::copy_nonoverlapping(from.wrapping_add(first * UNIT), to.cast(), whole * UNIT);
             for index in whole..count {
                 let mut bytes = [0; UNIT];
                 for (byte, value) in bytes.iter_mut().enumerate() {

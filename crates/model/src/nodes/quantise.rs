@@ -362,7 +362,10 @@ pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
         let bias = bias.map(|bias| call.lift(bias)).transpose()?;
         let y = convolved(call, &dequantized(call)?, &weight, bias.as_ref())?;
         return match call.has_input(7) {
-            true => requantized(call, &y, 6),
+            true => Ok(vec![finished(
+                call,
+                &y.div(&along(call.input(6)?, 0, 0)?)?,
+            )?]),
             false => Ok(vec![y]),
         };
     };
@@ -395,8 +398,8 @@ pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
     if let Some(bias) = bias {
         more = more.add(&bias.to_dtype(DType::F64)?)?;
     }
-    let quantised_by = [call.number(6)?, call.number(7)?];
-    if let [Some(scale), Some(_)] = quantised_by {
+    let quantised_by = call.number(6)?;
+    if let Some(scale) = quantised_by {
         times = times.div(scale)?;
         more = more.div(scale)?;
     }
@@ -408,14 +411,51 @@ pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
         .to_dtype(DType::F32)?
         .mul(&lift(&times)?)?
         .add(&lift(&more)?)?;
-    Ok(vec![match quantised_by {
-        [Some(_), Some(zero)] => {
-            let dtype = call.given(7)?.dtype();
-            rounded_from(&y, Amount::One(zero), dtype)?
-        }
-        _ if call.has_input(7) => return requantized(call, &y, 6),
-        _ => y,
+    Ok(vec![match (call.has_input(7), quantised_by) {
+        (false, _) => y,
+        (true, Some(_)) => finished(call, &y)?,
+        (true, None) => finished(call, &y.div(&along(call.input(6)?, 0, 0)?)?)?,
     }])
+}
+
+/// The results of a convolution of bytes, over their scale, as bytes or as the floats that those stand for.
+fn finished(call: &Call<'_>, scaled: &Tensor) -> Result<Tensor, NodeError> {
+    match call.flag_or("dequantised", false)? {
+        true => whole_and_back(call, scaled, 6),
+        false => {
+            let zero = Amount::of(call, 7, scaled, DType::F32)?;
+            rounded_from(scaled, zero, call.given(7)?.dtype())
+        }
+    }
+}
+
+/// What is quantised and dequantised by the same scale and zero point.
+pub fn round_to_bytes(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?.to_dtype(DType::F32)?;
+    let scaled = x.div(&Amount::of(call, 1, &x, DType::F32)?)?;
+    Ok(vec![whole_and_back(call, &scaled, 1)?])
+}
+
+/// The numbers that bytes of a zero point have in place of these, times the scale of the input at `place`, which comes before that point.
+fn whole_and_back(call: &Call<'_>, scaled: &Tensor, place: usize) -> Result<Tensor, NodeError> {
+    let (low, high) = match call.given(place + 1)?.dtype() {
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::U8 => (0, u8::MAX.into()),
+        other => return Err(NodeError::unsupported(format_args!("bytes of {other}"))),
+    };
+    let whole = scaled.round()?;
+    let zero = Amount::of(call, place + 1, scaled, DType::F32)?;
+    let kept = match &zero {
+        Amount::One(zero) => {
+            let bound = |bound: i64| (bound - zero.to_i64()) as f64;
+            whole.clamp(bound(low), bound(high))?
+        }
+        Amount::Each(_) => whole
+            .add(&zero)?
+            .clamp(low as f64, high as f64)?
+            .sub(&zero)?,
+    };
+    Ok(kept.mul(&Amount::of(call, place, scaled, DType::F32)?)?)
 }
 
 fn dynamic_quantize(call: &Call<'_>) -> Outputs {

@@ -88,9 +88,10 @@ pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
     let of_input = |place: usize| types.get(&node.input(place)?).copied();
     match node.operator.domain {
         Domain::Onnx => {}
-        // Of bytes it makes what their scale is, or what it is quantised as.
+        // Of bytes it makes what their scale is, or what its result is quantised as.
         Domain::Fused if node.operator.name == "ConvOfBytes" => {
-            return of_input(if node.input(7).is_some() { 7 } else { 1 });
+            let is_bytes = node.input(7).is_some() && node.int("dequantised", 0) == 0;
+            return of_input(if is_bytes { 7 } else { 1 });
         }
         // What is joined gives what it is given.
         Domain::Fused => return of_input(0),

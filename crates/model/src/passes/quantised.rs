@@ -1,9 +1,9 @@
-//! Convolutions of numbers that were bytes, before what is known of them is computed.
+//! Convolutions of numbers that were bytes, and floats that are rounded to what bytes stand for, before what is known of them is computed.
 
 use streampool_tensor::DType;
 
 use super::editor::{Editor, fused};
-use crate::graph::{Node, Operator, ValueId};
+use crate::graph::{Attribute, Node, Operator, ValueId};
 
 /// Channels of a group below which gathering them takes longer than what is gained.
 const LEAST_CHANNELS: usize = 8;
@@ -62,24 +62,56 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
 /// What quantises the results of a convolution of bytes becomes part of it.
 fn quantised(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
-    let [scale, zero] = [node.input(1)?, node.input(2)?];
-    let is_single = |id| {
-        editor
-            .constant(id)
-            .is_some_and(|tensor| tensor.elem_count() == 1)
-    };
     let (conv, convolution) = editor.maker(node.input(0)?)?;
-    let is_bytes = convolution.operator == Operator::fused("ConvOfBytes");
-    let is_plain = node.attributes.iter().all(|(name, _)| name == "axis");
-    let is_f32 = editor.constant(scale)?.dtype() == DType::F32;
-    if !is_bytes || !is_plain || !is_f32 || !is_single(scale) || !is_single(zero) {
+    if convolution.operator != Operator::fused("ConvOfBytes") || !is_for_all(editor, node) {
         return None;
     }
     let mut new = convolution.clone();
     new.outputs.clone_from(&node.outputs);
     new.inputs.resize(6, None);
-    new.inputs.extend([Some(scale), Some(zero)]);
+    new.inputs.extend([node.input(1), node.input(2)]);
     editor.replace("convolution of bytes", place, &[conv], new)
+}
+
+/// What is quantised and at once dequantised, by the same scale and zero point, is rounded; by the convolution that made it, if it can.
+pub fn round(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    if !node.is("DequantizeLinear") || editor.uses(node.output(0)?) == 0 {
+        return None;
+    }
+    let (bytes, by) = (node.input(0)?, [node.input(1)?, node.input(2)?]);
+    let (maker, quantised) = editor.maker(bytes).filter(|_| editor.uses(bytes) == 1)?;
+    let is_conv = quantised.operator == Operator::fused("ConvOfBytes");
+    let first = if is_conv { 6 } else { 1 };
+    if !is_conv && !quantised.is("QuantizeLinear")
+        || [quantised.input(first)?, quantised.input(first + 1)?] != by
+        || !is_for_all(editor, node)
+        || !is_for_all(editor, quantised) && !is_conv
+    {
+        return None;
+    }
+    let mut new = match is_conv {
+        true => quantised.clone(),
+        false => fused("RoundToBytes", node, quantised.inputs.clone()),
+    };
+    if is_conv {
+        new.outputs.clone_from(&node.outputs);
+        let mark = Attribute::Int(1);
+        new.attributes.push(("dequantised".to_owned(), mark));
+    }
+    editor.replace("rounding", place, &[maker], new)
+}
+
+/// Whether a node quantises or dequantises floats of `f32` and bytes by one scale and zero point.
+fn is_for_all(editor: &Editor<'_>, node: &Node) -> bool {
+    let constant = |place: usize| editor.constant(node.input(place)?);
+    let (Some(scale), Some(zero)) = (constant(1), constant(2)) else {
+        return false;
+    };
+    let is_plain = node.attributes.iter().all(|(name, _)| name == "axis");
+    let types = [scale.dtype(), zero.dtype()];
+    let is_single = scale.elem_count() == 1 && zero.elem_count() == 1;
+    is_plain && is_single && (types == [DType::F32, DType::U8] || types == [DType::F32, DType::I8])
 }
 
 /// Whether what a node dequantises stands for multiples of its scale.

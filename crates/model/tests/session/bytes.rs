@@ -11,7 +11,7 @@ use super::{first, floats, pool};
 use crate::onnx::{Graph, Load, int, ints};
 
 /// Scales are powers of two, so that floats are exact and no byte depends on how sums are made. What pads is not byte zero.
-const NODES: [&str; 16] = [
+const NODES: [&str; 19] = [
     "QuantizeLinear x sixteenth middle = xq",
     "DequantizeLinear xq sixteenth middle = xd",
     "DequantizeLinear first each first_zero = first_d",
@@ -27,7 +27,10 @@ const NODES: [&str; 16] = [
     "Conv bd third_d bias = c",
     "QuantizeLinear c half signed = cq",
     "DequantizeLinear cq half signed = cd",
-    "Add cd bd = y",
+    "Add cd bd = e",
+    "QuantizeLinear e sixteenth low = eq",
+    "DequantizeLinear eq sixteenth low = ed",
+    "Relu ed = y",
 ];
 
 fn network(random: &mut Random) -> Graph {

@@ -101,7 +101,7 @@ impl<const SIGNED: bool> Unit for Quad<SIGNED> {
     }
 }
 
-macro_rules! compiled {
+macro_rules! of_level {
     (
         $module:ident, $features:literal, [$($rows:literal)*], $width:literal, $zero:ident, $load:ident, $store:ident,
         $splat:ident, $add:ident, $less:ident, $dots:ident
@@ -178,14 +178,14 @@ macro_rules! compiled {
     };
 }
 
-compiled!(
+of_level!(
     avx512,
     "avx512f,avx512bw,avx512vl,avx512vnni",
     [1 2 3 4 5 6 7 8 9 10 11 12],
     16, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi32, _mm512_add_epi32, _mm512_sub_epi32,
     _mm512_dpbusd_epi32
 );
-compiled!(
+of_level!(
     avx2,
     "avx2,avxvnni",
     [1 2 3 4],

@@ -38,10 +38,10 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let channels = *shape.first()?;
     let of_channels = editor.constant(weights.input(1)?)?;
     let is_along = weights.int("axis", 1) == 0 && of_channels.elem_count() == channels;
-    let is_plain = weights.int("block_size", 0) == 0 && seen.int("block_size", 0) == 0;
     if of_channels.dtype() != DType::F32
         || !(is_along || of_channels.elem_count() == 1)
-        || !is_plain
+        || !is_plain(seen)
+        || !is_plain(weights)
         || !has_no_zero_point(editor, weights)
     {
         return None;
@@ -83,19 +83,15 @@ pub fn round(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let (maker, quantised) = editor.maker(bytes).filter(|_| editor.uses(bytes) == 1)?;
     let is_conv = quantised.operator == Operator::fused("ConvOfBytes");
     let first = if is_conv { 6 } else { 1 };
-    if !is_conv && !quantised.is("QuantizeLinear")
-        || [quantised.input(first)?, quantised.input(first + 1)?] != by
-        || !is_for_all(editor, node)
-        || !is_for_all(editor, quantised) && !is_conv
-    {
+    let is_quantised = is_conv || quantised.is("QuantizeLinear") && is_for_all(editor, quantised);
+    let same = [quantised.input(first)?, quantised.input(first + 1)?] == by;
+    if !is_quantised || !same || !is_for_all(editor, node) {
         return None;
     }
-    let mut new = match is_conv {
-        true => quantised.clone(),
-        false => fused("RoundToBytes", node, quantised.inputs.clone()),
-    };
+    let mut new = fused("RoundToBytes", node, quantised.inputs.clone());
     if is_conv {
-        new.outputs.clone_from(&node.outputs);
+        new.operator = quantised.operator.clone();
+        new.attributes.clone_from(&quantised.attributes);
         let mark = Attribute::Int(1);
         new.attributes.push(("dequantised".to_owned(), mark));
     }
@@ -108,10 +104,17 @@ fn is_for_all(editor: &Editor<'_>, node: &Node) -> bool {
     let (Some(scale), Some(zero)) = (constant(1), constant(2)) else {
         return false;
     };
-    let is_plain = node.attributes.iter().all(|(name, _)| name == "axis");
     let types = [scale.dtype(), zero.dtype()];
     let is_single = scale.elem_count() == 1 && zero.elem_count() == 1;
-    is_plain && is_single && (types == [DType::F32, DType::U8] || types == [DType::F32, DType::I8])
+    is_plain(node)
+        && is_single
+        && (types == [DType::F32, DType::U8] || types == [DType::F32, DType::I8])
+}
+
+/// Whether attributes say nothing of blocks, types and bounds.
+fn is_plain(node: &Node) -> bool {
+    let is_known = |name: &str| matches!(name, "axis" | "block_size");
+    node.attributes.iter().all(|(name, _)| is_known(name)) && node.int("block_size", 0) == 0
 }
 
 /// Whether what a node dequantises stands for multiples of its scale.

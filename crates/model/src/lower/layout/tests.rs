@@ -135,7 +135,8 @@ fn parts_of_channels_stay_parts() {
     };
     let b = whole(3, &[2, 2, 3, 5]);
     let mut steps = listing(vec![conv(x, a), exp(half(a), b), conv(b, y)], y);
-    assert_eq!(channels_last(&mut steps, HOST), 2);
+    // The half itself has too few channels to be turned.
+    assert_eq!(channels_last(&mut steps, HOST), 1);
     let Op::Map { inputs, .. } = &*steps.steps[1].op else {
         panic!("{:?}", steps.steps)
     };

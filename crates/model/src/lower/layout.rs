@@ -262,15 +262,15 @@ fn chosen(
             }
         }
     }
-    let mut verdicts: FxHashMap<Memory, (bool, bool)> = FxHashMap::default();
+    let mut verdicts: FxHashMap<Memory, [bool; 3]> = FxHashMap::default();
     for (&memory, picture) in pictures {
-        let verdict = verdicts.entry(groups.of(memory)).or_default();
-        verdict.0 |= gaining.contains(&memory);
-        verdict.1 |= refused.contains(&memory) || fixed.contains(&memory);
-        verdict.1 |= !wanted.throughout && picture.channels < LEAST_CHANNELS;
+        let [gains, stays, is_filled] = verdicts.entry(groups.of(memory)).or_default();
+        *gains |= gaining.contains(&memory);
+        *stays |= refused.contains(&memory) || fixed.contains(&memory);
+        *is_filled |= wanted.throughout || picture.channels >= LEAST_CHANNELS;
     }
     let all = pictures.keys().copied();
-    all.filter(|&memory| verdicts[&groups.of(memory)] == (true, false))
+    all.filter(|&memory| verdicts[&groups.of(memory)] == [true, false, true])
         .collect()
 }
 

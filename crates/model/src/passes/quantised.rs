@@ -68,7 +68,6 @@ fn quantised(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     }
     let mut new = convolution.clone();
     new.outputs.clone_from(&node.outputs);
-    new.inputs.resize(6, None);
     new.inputs.extend([node.input(1), node.input(2)]);
     editor.replace("convolution of bytes", place, &[conv], new)
 }

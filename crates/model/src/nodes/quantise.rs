@@ -353,7 +353,9 @@ pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
         .channels_last()
         .dtypes
         .contains(&DType::U8);
-    let is_known = weight.pool() == call.known_pool();
+    let quantised_by = call.number(6)?;
+    let is_known =
+        weight.pool() == call.known_pool() && quantised_by.is_some() == call.has_input(6);
     let (Some(scale), Some(zero), true) =
         (call.number(1)?, call.number(2)?, takes_bytes && is_known)
     else {
@@ -398,7 +400,6 @@ pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
     if let Some(bias) = bias {
         more = more.add(&bias.to_dtype(DType::F64)?)?;
     }
-    let quantised_by = call.number(6)?;
     if let Some(scale) = quantised_by {
         times = times.div(scale)?;
         more = more.div(scale)?;
@@ -411,10 +412,9 @@ pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
         .to_dtype(DType::F32)?
         .mul(&lift(&times)?)?
         .add(&lift(&more)?)?;
-    Ok(vec![match (call.has_input(7), quantised_by) {
-        (false, _) => y,
-        (true, Some(_)) => finished(call, &y)?,
-        (true, None) => finished(call, &y.div(&along(call.input(6)?, 0, 0)?)?)?,
+    Ok(vec![match quantised_by {
+        Some(_) => finished(call, &y)?,
+        None => y,
     }])
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use streampool_device::Conv;
 
-use super::then::{Call, GRAIN as THEN_GRAIN};
+use super::then::{Call, in_parts};
 use crate::given_up::Steps;
 use crate::kernels::matmul;
 use crate::kernels::matmul::quads::{Gathered, Quad, columns_of_a_block};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
-use crate::kernels::split::{Shared, split};
+use crate::kernels::split::Shared;
 use crate::kernels::strided::address;
 use crate::packs::{Form, Pack};
 use crate::team::Team;
@@ -195,14 +195,13 @@ unsafe fn run(op: &Conv, weights: *const i32, team: &dyn Team, then: Option<&Cal
             then((before + range.start) * made..(before + range.end) * made);
         }
     };
-    let parts = products * down * across;
-    match wanted {
-        1 => (0..parts).for_each(part),
-        _ => team.run(parts, &part),
-    }
-    if let Some(then) = after {
-        split(op.dst.layout().elements(), THEN_GRAIN, team, then);
-    }
+    let results = op.dst.layout().elements();
+    in_parts(
+        (products * down * across, wanted > 1),
+        team,
+        &part,
+        (after, results),
+    );
 }
 
 /// What windows see of a group of a picture.

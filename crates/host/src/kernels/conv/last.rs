@@ -10,7 +10,7 @@ use std::sync::Arc;
 use streampool_device::{Conv, DType};
 
 use super::each::{self, Each};
-use super::then::{Call, GRAIN as THEN_GRAIN, Then};
+use super::then::{Call, Then, in_parts};
 use super::window::{Way, Window, gather};
 use super::winograd;
 use super::{apart, pointwise};
@@ -20,7 +20,7 @@ use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::has_matrix_unit;
-use crate::kernels::split::{Shared, split};
+use crate::kernels::split::Shared;
 use crate::kernels::strided::address;
 use crate::packs::{Form, Pack};
 use crate::team::Team;
@@ -289,14 +289,13 @@ unsafe fn windows(
             // SAFETY: parts are disjoint; the rest is passed on from the caller.
             unsafe { apart::taps(&window, &gathering, columns) };
         };
-        match wanted {
-            1 => (0..products * across).for_each(part),
-            _ => team.run(products * across, &part),
-        }
-        if let Some(then) = then {
-            split(products * rows * made, THEN_GRAIN, team, then);
-        }
-        return;
+        let results = products * rows * made;
+        return in_parts(
+            (products * across, wanted > 1),
+            team,
+            &part,
+            (then, results),
+        );
     }
     let is_padded = first.is_padded();
     let offsets = match way {
@@ -385,12 +384,11 @@ unsafe fn windows(
             then((before + range.start) * made..(before + range.end) * made);
         }
     };
-    let parts = products * down * across;
-    match wanted {
-        1 => (0..parts).for_each(part),
-        _ => team.run(parts, &part),
-    }
-    if let Some(then) = after {
-        split(products * rows * made, THEN_GRAIN, team, then);
-    }
+    let results = products * rows * made;
+    in_parts(
+        (products * down * across, wanted > 1),
+        team,
+        &part,
+        (after, results),
+    );
 }

@@ -239,11 +239,13 @@ pub(super) unsafe fn execute(
 impl Ready {
     /// Whether something can follow part by part.
     pub(crate) fn goes_on(&self, op: &Conv) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        if let Ready::Bytes(_) = self {
-            return last::lies_in_order(op);
-        }
-        matches!(self, Ready::Last(_)) && last::lies_in_order(op)
+        let lies_last = match self {
+            Ready::Last(_) => true,
+            #[cfg(target_arch = "x86_64")]
+            Ready::Bytes(_) => true,
+            Ready::Product(_) | Ready::Phases(_) => false,
+        };
+        lies_last && last::lies_in_order(op)
     }
 }
 
@@ -252,19 +254,17 @@ impl Ready {
 /// # Safety
 /// As for [`execute`]; what is ready [goes on](Ready::goes_on), and the op has no activation if results are kept between bounds.
 pub(crate) unsafe fn execute_then(op: &Conv, ready: &Ready, team: &dyn Team, then: Then<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    if let Ready::Bytes(ready) = ready
-        && op.dst.layout().elements() > 0
-    {
-        let (_, then) = Then::parts(Some(then));
-        // SAFETY: passed on from the caller; only on machines with the instructions anything is ready.
-        return unsafe { bytes::execute(op, Some(ready), team, then) };
+    if op.dst.layout().elements() == 0 {
+        return;
     }
-    if let Ready::Last(ready) = ready
-        && op.dst.layout().elements() > 0
-    {
-        // SAFETY: passed on from the caller.
-        unsafe { last::execute(op, ready, team, Some(then)) };
+    // SAFETY: passed on from the caller; bytes are only ready on machines with the instructions.
+    unsafe {
+        match ready {
+            Ready::Last(ready) => last::execute(op, ready, team, Some(then)),
+            #[cfg(target_arch = "x86_64")]
+            Ready::Bytes(ready) => bytes::execute(op, Some(ready), team, Then::parts(Some(then)).1),
+            Ready::Product(_) | Ready::Phases(_) => {}
+        }
     }
 }
 

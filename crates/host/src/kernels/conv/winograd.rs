@@ -14,14 +14,14 @@ use std::ops::Range;
 use streampool_device::{Activation, Conv, Slide};
 
 use super::each::activated;
-use super::then::{Call, GRAIN as THEN_GRAIN};
+use super::then::{Call, in_parts};
 use super::tiles::{COLUMNS, LINE, MOST_SEEN, Room, TAPS, Tiles, make, see};
 pub(super) use super::tiles::{pack, packed_bytes};
 use crate::given_up;
 use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::scratch::{Count, odd_lines, with_scratch};
-use crate::kernels::split::{Shared, split};
+use crate::kernels::split::Shared;
 use crate::kernels::strided::address;
 use crate::team::Team;
 
@@ -142,14 +142,13 @@ pub(super) unsafe fn execute(
         // SAFETY: parts are disjoint; the rest is passed on from the caller.
         unsafe { winograd.part(image, lines, columns, with) };
     };
-    let parts = images * down * across;
-    match work < 2 * GRAIN || team.width() == 1 {
-        true => (0..parts).for_each(part),
-        false => team.run(parts, &part),
-    }
-    if let Some(then) = after {
-        split(results, THEN_GRAIN, team, then);
-    }
+    let is_divided = work >= 2 * GRAIN && team.width() > 1;
+    in_parts(
+        (images * down * across, is_divided),
+        team,
+        &part,
+        (after, results),
+    );
 }
 
 impl Winograd {

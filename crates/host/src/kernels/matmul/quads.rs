@@ -224,30 +224,12 @@ impl Gathered {
         gather: &PackRows<'_, Quad<false>>,
     ) {
         let [m, n, units] = self.sizes;
-        let nothing = Matrix {
-            at: std::ptr::null_mut(),
-            row: 0,
-            column: 0,
-        };
-        let product = Product::<Dotted<false>> {
-            m,
-            n,
-            k: units * Dotted::<false>::PER_UNIT,
-            a: nothing,
-            b: nothing,
-            out: Matrix {
-                at: self.to,
-                row: self.strides[0],
-                column: self.strides[1],
-            },
-            bias: (self.bias).map(|(at, column)| Matrix { at, row: 0, column }),
-            alpha: 1.0,
-            activation: Activation::None,
-            ready_a: std::ptr::null(),
-            ready_b: self.weights.cast(),
-            in_one: false,
-            on_amx: false,
-        };
+        let [row, column] = self.strides;
+        let at = self.to;
+        let out = Matrix { at, row, column };
+        let sizes = [m, n, units * Dotted::<false>::PER_UNIT];
+        let product =
+            Product::<Dotted<false>>::of_gathered(sizes, self.weights.cast(), out, self.bias);
         // SAFETY: passed on from the caller; the tile lies in the result.
         unsafe { tile_of(&product, rows, columns, gather) }
     }

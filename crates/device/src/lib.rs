@@ -73,7 +73,7 @@ pub use op_parts::{Access, Activation, Axes, NormKind, ReduceKind};
 pub use ops::{
     Along, Attention, Cell, Combine, Conv, Direction, Distribution, Gather, Histogram, Indexing,
     Interpolation, Linalg, NonZero, Pool, PoolKind, Random, Regions, Resize, Rnn, Rounding, Scan,
-    ScanKind, Scatter, Slide, Sort, TreeCombine, TreeTest, Trees, Window,
+    ScanKind, Scatter, Slide, Sort, ToBytes, TreeCombine, TreeTest, Trees, Window,
 };
 pub use process::Process;
 pub use program::Program;

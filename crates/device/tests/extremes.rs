@@ -385,6 +385,8 @@ fn ops(parts: &Parts) -> Vec<Op> {
             groups: count,
             transposed: flag,
             activation: Activation::Relu,
+            to_bytes: None,
+            zero_point: 0,
         })));
         ops.push(Op::Pool(Pool {
             kind: [PoolKind::Max, PoolKind::Lp(float)][axis % 2],
@@ -431,6 +433,8 @@ fn sizes_that_are_too_large_when_multiplied_are_refused() {
             groups: 1 << 62,
             transposed,
             activation: Activation::None,
+            to_bytes: None,
+            zero_point: 0,
         }))
     };
     let rnn = |hidden| {
@@ -500,6 +504,8 @@ fn what_kernels_multiply_is_bounded() {
             groups: 1,
             transposed: false,
             activation: Activation::None,
+            to_bytes: None,
+            zero_point: 0,
         }))
     };
     let wide = Slide {

@@ -68,6 +68,8 @@ fn conv(transposed: bool, dst: &[usize], slide: Slide) -> Op {
         groups: 2,
         transposed,
         activation: Activation::None,
+        to_bytes: None,
+        zero_point: 0,
     }))
 }
 
@@ -83,6 +85,8 @@ fn a_convolution_of_bytes_is_plain_and_makes_sums() {
             groups: 2,
             transposed: false,
             activation: Activation::None,
+            to_bytes: None,
+            zero_point: 0,
         };
         change(&mut conv);
         Op::Conv(Box::new(conv))
@@ -96,6 +100,19 @@ fn a_convolution_of_bytes_is_plain_and_makes_sums() {
     refused(&conv(&|conv| conv.weight = unsigned), "weight");
     refused(&conv(&|conv| conv.dst = floats(4, &[1, 4, 4, 5])), "dst");
     refused(&conv(&|conv| conv.bias = Some(floats(3, &[4]))), "bias");
+    let to_bytes = |scale: View| {
+        move |conv: &mut Conv| {
+            conv.to_bytes = Some(ToBytes {
+                scale,
+                zero_point: 7,
+            });
+            conv.dst = view(4, DType::U8, &[1, 4, 4, 5]);
+            conv.bias = Some(floats(3, &[4]));
+        }
+    };
+    assert_eq!(conv(&to_bytes(floats(5, &[4]))).validate(), Ok(()));
+    refused(&conv(&to_bytes(floats(5, &[5]))), "scale");
+    refused(&conv(&to_bytes(view(5, DType::I32, &[4]))), "scale");
 }
 
 #[test]

@@ -32,7 +32,13 @@ fn goes_along(conv: &Conv, inputs: &[View], outputs: &[View]) -> bool {
     let alike = |view: &View| {
         (view.shape(), view.layout().strides()) == (dst.shape(), dst.layout().strides())
     };
-    let read = [Some(&conv.src), Some(&conv.weight), conv.bias.as_ref()];
+    let scale = conv.to_bytes.as_ref().map(|bytes| &bytes.scale);
+    let read = [
+        Some(&conv.src),
+        Some(&conv.weight),
+        conv.bias.as_ref(),
+        scale,
+    ];
     inputs.contains(dst)
         && inputs.iter().all(|view| view == dst || !meet(view, dst))
         && outputs.iter().all(|output| {

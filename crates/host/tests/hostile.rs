@@ -115,6 +115,8 @@ fn conv(src: View, weight: View, dst: View, slides: &[Slide], transposed: bool) 
         groups: 1,
         transposed,
         activation: Activation::None,
+        to_bytes: None,
+        zero_point: 0,
     }))
 }
 

@@ -1,9 +1,10 @@
 //! Convolutions against the reference.
 
-use streampool_device::{Activation, Conv, DType, Op, OpKind, Slide, Window};
+use streampool_device::{Activation, Conv, DType, Layout, Op, OpKind, Slide, ToBytes, Window};
 
 use crate::execute::{Example, check, refused};
 use crate::fixture::Fixture;
+use crate::lane::Lane;
 use crate::num::Num;
 use crate::operand::Operand;
 use crate::random::{FLOATS, operand, read_operand, target};
@@ -78,6 +79,8 @@ impl Sizes {
             groups: self.groups,
             transposed: self.transposed,
             activation,
+            to_bytes: None,
+            zero_point: 0,
         }))
     }
 
@@ -316,12 +319,26 @@ pub fn convolutions_of_bytes(fixture: &Fixture) {
         (64, 64, 3),
         (130, 12, 2),
         (0, 3, 3),
+        (3, 16, 3),
+        (12, 130, 1),
     ]
     .map(|(read, made, kernel)| Sizes {
         groups: 1 + kernel as usize % 2,
         ..Sizes::new(2, read, made, &[7, 9], kernel)
     });
-    let all: Vec<_> = any.filter(plain).take(80).chain(wide).collect();
+    let each = [(16, 3, 1, 1), (40, 5, 2, 2), (39, 2, 1, 3), (7, 3, 1, 1)].map(
+        |(groups, kernel, stride, dilation)| {
+            let sizes = Sizes {
+                groups,
+                ..Sizes::new(2, 1, 1, &[9, 17], kernel)
+            };
+            sizes.slid(|slide| {
+                (slide.stride, slide.dilation) = (stride, dilation);
+                (slide.before, slide.after) = (kernel / 2, kernel / 2);
+            })
+        },
+    );
+    let all: Vec<_> = any.filter(plain).take(80).chain(wide).chain(each).collect();
     for sizes in &all {
         let Some(dst) = sizes.dst() else { continue };
         let byte = |rng: &mut Rng| Num::Int(rng.between(0, 255).into());
@@ -332,12 +349,57 @@ pub fn convolutions_of_bytes(fixture: &Fixture) {
             target(&mut rng, DType::I32, &dst),
             operand(&mut rng, DType::I32, &[sizes.groups * sizes.made], signed),
         ];
-        let op = sizes.op(rng.chance(2), Activation::None);
-        if is_there {
-            check(fixture, &mut lane, &op, &operands);
-        } else {
-            refused(fixture, &mut lane, &op, &operands);
-        }
+        let Op::Conv(mut conv) = sizes.op(rng.chance(2), Activation::None) else {
+            continue;
+        };
+        conv.zero_point = rng.pick(&[0, 0, 131, 255]);
+        let op = Op::Conv(conv.clone());
+        bytes(fixture, &mut lane, is_there, &op, &operands);
+        let zero_point = rng.pick(&[0, 100, 255]);
+        conv.to_bytes = Some(ToBytes {
+            scale: 4,
+            zero_point,
+        });
+        let made = [sizes.groups * sizes.made];
+        // Some are beyond all bytes, some are halfway between two.
+        let steep = |rng: &mut Rng| Num::Float(rng.pick(&[1e9, -0.01, 0.5, 0.001, 0.0, 2e-4]));
+        let little = |rng: &mut Rng| Num::Float(rng.pick(&[-40.5, 3.25, 1e12, 0.0, f64::NAN]));
+        let [src, weight, ..] = operands;
+        let (src, dst) = match rng.chance(2) {
+            true => (src, target(&mut rng, DType::U8, &dst)),
+            false => {
+                let mut seen = Operand::blank(DType::U8, channels_last(src.shape()));
+                seen.set_all(src.values());
+                (seen, Operand::blank(DType::U8, channels_last(&dst)))
+            }
+        };
+        let operands = [
+            src,
+            weight,
+            dst,
+            operand(&mut rng, DType::F32, &made, little),
+            operand(&mut rng, DType::F32, &made, steep),
+        ];
+        bytes(fixture, &mut lane, is_there, &Op::Conv(conv), &operands);
+    }
+}
+
+/// The layout of pictures with the channels of each place side by side.
+fn channels_last(shape: &[usize]) -> Layout {
+    let [images, channels, lines, places] = shape[..] else {
+        panic!("pictures are of two dimensions")
+    };
+    let layout = Layout::contiguous(&[images, lines, places, channels]);
+    let layout = layout.expect("the shape is small");
+    layout
+        .permute(&[0, 3, 1, 2])
+        .expect("each axis is there once")
+}
+
+fn bytes(fixture: &Fixture, lane: &mut Lane, is_there: bool, op: &Op<usize>, operands: &[Operand]) {
+    match is_there {
+        true => check(fixture, lane, op, operands),
+        false => refused(fixture, lane, op, operands),
     }
 }
 

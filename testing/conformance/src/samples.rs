@@ -98,6 +98,8 @@ fn unfilled(fixture: &Fixture) -> Vec<Op> {
             groups: 1,
             transposed: false,
             activation: Default::default(),
+            to_bytes: None,
+            zero_point: 0,
         })),
         Op::Pool(Pool {
             kind: PoolKind::Max,

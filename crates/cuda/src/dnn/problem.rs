@@ -161,6 +161,8 @@ mod tests {
             groups: 1,
             transposed: false,
             activation: Activation::None,
+            to_bytes: None,
+            zero_point: 0,
         }
     }
 

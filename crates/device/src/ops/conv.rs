@@ -7,7 +7,8 @@ use crate::{Access, Activation, DType, OpKind, Result, View};
 /// `dst = activation(src * weight + bias)`, the convolution (as in machine learning: a correlation) or its transpose.
 ///
 /// All are floats of one type; or `src` is `u8`, `weight` is `i8`, and `bias` and `dst` are `i32`, whose sums wrap: a convolution over two
-/// dimensions, without an activation, on devices whose [`channels_last`](crate::Device::channels_last) names `u8`.
+/// dimensions, without an activation, on devices whose [`channels_last`](crate::Device::channels_last) names `u8`. Such sums may be made
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conv<T = View> {
     /// `[batch, channels in, spatial ...]`, one to three spatial dimensions.
@@ -28,6 +29,19 @@ pub struct Conv<T = View> {
     pub transposed: bool,
     /// Applied last.
     pub activation: Activation,
+    /// The byte of `src` that stands for zero, as what pads does: it is taken from each. Of floats, 0.
+    pub zero_point: u8,
+    /// What makes bytes of sums of bytes: `dst` is `u8` then, and `bias` is `f32`.
+    pub to_bytes: Option<ToBytes<T>>,
+}
+
+/// Makes bytes of sums: `round(sum * scale + bias) + zero_point`, each step in `f32`, or the nearest byte; of NaN, zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ToBytes<T = View> {
+    /// `[channels out]`, `f32`.
+    pub scale: T,
+    /// The byte that stands for zero.
+    pub zero_point: u8,
 }
 
 impl<T> Conv<T> {
@@ -57,6 +71,14 @@ impl<T> Conv<T> {
             groups: self.groups,
             transposed: self.transposed,
             activation: self.activation,
+            zero_point: self.zero_point,
+            to_bytes: match &self.to_bytes {
+                Some(ToBytes { scale, zero_point }) => Some(ToBytes {
+                    scale: f("scale", Access::Read, scale)?,
+                    zero_point: *zero_point,
+                }),
+                None => None,
+            },
         })
     }
 }
@@ -89,13 +111,22 @@ impl Conv<View> {
             )?;
         } else {
             float(kind, "src", src)?;
+            let is_plain = self.zero_point == 0 && self.to_bytes.is_none();
+            require(
+                kind,
+                "src",
+                is_plain,
+                format_args!("{}, with a scale or a zero point", src.dtype()),
+                "u8, or neither",
+            )?;
         }
-        let [weight_type, sum_type] = match is_of_bytes {
-            true => [DType::I8, DType::I32],
-            false => [src.dtype(); 2],
+        let [weight_type, bias_type, made_type] = match (is_of_bytes, &self.to_bytes) {
+            (true, Some(_)) => [DType::I8, DType::F32, DType::U8],
+            (true, None) => [DType::I8, DType::I32, DType::I32],
+            (false, _) => [src.dtype(); 3],
         };
         rank(kind, "src", src, self.window.len() + 2)?;
-        for (argument, view, expected) in [("weight", weight, weight_type), ("dst", dst, sum_type)]
+        for (argument, view, expected) in [("weight", weight, weight_type), ("dst", dst, made_type)]
         {
             rank(kind, argument, view, self.window.len() + 2)?;
             dtype(kind, argument, view.dtype(), expected)?;
@@ -152,8 +183,12 @@ impl Conv<View> {
             )?;
         }
         if let Some(bias) = &self.bias {
-            dtype(kind, "bias", bias.dtype(), sum_type)?;
+            dtype(kind, "bias", bias.dtype(), bias_type)?;
             shape(kind, "bias", bias.shape(), &[made])?;
+        }
+        if let Some(ToBytes { scale, .. }) = &self.to_bytes {
+            dtype(kind, "scale", scale.dtype(), DType::F32)?;
+            shape(kind, "scale", scale.shape(), &[made])?;
         }
         // Each element of what the windows lie on meets all weights of its group.
         let windows = if self.transposed { src } else { dst };

@@ -17,7 +17,7 @@ mod trees;
 mod window;
 
 pub use attention::Attention;
-pub use conv::Conv;
+pub use conv::{Conv, ToBytes};
 pub use index::{Combine, Gather, Indexing, Scatter};
 pub use linalg::Linalg;
 pub use pool::{Pool, PoolKind};

@@ -3,6 +3,8 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
 mod attention;
+#[cfg(target_arch = "x86_64")]
+mod byte_lanes;
 mod casts;
 mod combine;
 mod conv;

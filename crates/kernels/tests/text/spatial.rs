@@ -49,6 +49,8 @@ fn conv(
             groups,
             transposed,
             activation: ending.1,
+            to_bytes: None,
+            zero_point: 0,
         }))
     })
 }
@@ -95,6 +97,8 @@ fn with_channels_last(dtype: DType, size: usize, slide: Slide) -> Op {
         groups: 1,
         transposed: false,
         activation: Activation::Relu,
+        to_bytes: None,
+        zero_point: 0,
     }))
 }
 

@@ -325,6 +325,8 @@ mod tests {
                     groups,
                     transposed,
                     activation: Activation::None,
+                    to_bytes: None,
+                    zero_point: 0,
                 };
                 let op = Op::Conv(Box::new(op));
                 // With groups, a batch is not cut.

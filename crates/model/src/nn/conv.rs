@@ -181,6 +181,8 @@ impl Module for Conv {
             dilation: &slide.dilation,
             groups: slide.groups,
             activation: slide.activation,
+            zero_point: 0,
+            to_bytes: None,
         };
         x.conv(&self.weight, &options)
     }

@@ -47,6 +47,8 @@ pub fn convolved_with(
         dilation: &sliding.dilation,
         groups: call.size_or("group", 1)?,
         activation,
+        zero_point: 0,
+        to_bytes: None,
     };
     Ok(x.conv(weight, &options)?)
 }

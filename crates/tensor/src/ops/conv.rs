@@ -1,7 +1,7 @@
 //! Convolution and its transpose.
 
 use smallvec::SmallVec;
-use streampool_device::{Activation, Conv, DType, Layout, Op, Slide, Window};
+use streampool_device::{Activation, Conv, DType, Layout, Op, Slide, ToBytes, Window};
 
 use super::window::{self, Sliding, per_axis};
 use crate::{Error, Result, Tensor};
@@ -21,6 +21,10 @@ pub struct ConvOptions<'a> {
     pub groups: usize,
     /// Applied last, in the same launch.
     pub activation: Activation,
+    /// The byte that stands for zero, of `u8`; 0.
+    pub zero_point: u8,
+    /// What makes bytes of sums of bytes: the scale of each channel, `f32` as the bias is then, and the byte that stands for zero.
+    pub to_bytes: Option<(&'a Tensor, u8)>,
 }
 
 impl Default for ConvOptions<'_> {
@@ -32,6 +36,8 @@ impl Default for ConvOptions<'_> {
             dilation: &[],
             groups: 1,
             activation: Activation::None,
+            zero_point: 0,
+            to_bytes: None,
         }
     }
 }
@@ -41,7 +47,8 @@ impl Tensor {
     /// kernel ...]`, over one, two or three spatial axes.
     ///
     /// Of `u8` and weights of `i8` it is made of exact sums, `i32`, over one or two axes, where the device has that: where its
-    /// `channels_last` names `u8`.
+    /// `channels_last` names `u8`. With [`to_bytes`](ConvOptions::to_bytes) it makes bytes of them:
+    /// `round(sum * scale + bias) + zero_point`, or what is nearest.
     pub fn conv(&self, weight: &Tensor, options: &ConvOptions<'_>) -> Result<Tensor> {
         let op = "conv";
         let window = self.conv_window(op, weight, options)?;
@@ -146,10 +153,11 @@ impl Tensor {
         let on = self
             .encoder(op)?
             .with("weight", [weight])?
-            .with("bias", options.bias)?;
-        let dtype = match self.dtype() {
-            DType::U8 => DType::I32,
-            dtype => dtype,
+            .with("bias", options.bias)?
+            .with("scale", options.to_bytes.map(|(scale, _)| scale))?;
+        let dtype = match (self.dtype(), options.to_bytes) {
+            (DType::U8, None) => DType::I32,
+            (dtype, _) => dtype,
         };
         let mut dst = on.blank(dtype, shape)?;
         // Kernels go along the last axis: one of a single element, as a sequence has that is written as a picture, is
@@ -185,6 +193,13 @@ impl Tensor {
             groups: options.groups,
             transposed,
             activation: options.activation,
+            zero_point: options.zero_point,
+            to_bytes: (options.to_bytes)
+                .map(|(scale, zero_point)| {
+                    let scale = scale.operand()?;
+                    Ok::<_, Error>(ToBytes { scale, zero_point })
+                })
+                .transpose()?,
         })))?;
         Ok(dst.finish())
     }

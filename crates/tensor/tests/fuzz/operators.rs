@@ -215,6 +215,7 @@ const FITTED: &[(&str, Operator)] = &[
                 groups
             },
             activation: on.one_of(&ACTIVATIONS),
+            ..ConvOptions::default()
         };
         Ok(vec![x.conv(&weight, &options)?])
     }),
@@ -236,7 +237,7 @@ const FITTED: &[(&str, Operator)] = &[
             } else {
                 groups
             },
-            activation: Activation::None,
+            ..ConvOptions::default()
         };
         let extra = on.counts(rank, 0, 1);
         Ok(vec![x.conv_transpose(&weight, &extra, &options)?])

@@ -102,6 +102,8 @@ impl Draw {
             groups: self.about(groups),
             transposed,
             activation: Activation::Relu,
+            to_bytes: None,
+            zero_point: 0,
         })))
     }
 

@@ -1,6 +1,6 @@
 //! Convolution and its transpose: each pair of an element and a tap that meet, one by one.
 
-use streampool_device::Conv;
+use streampool_device::{Conv, ToBytes};
 
 use super::expected::{Expected, Total};
 use super::map::activation;
@@ -39,7 +39,8 @@ pub(super) fn conv(op: &Conv<usize>, operands: &[Operand]) -> Vec<Expected> {
                 };
                 for &[source, target, tap] in &meetings {
                     if !is_float {
-                        let value = values[(image * read + seen) * from + source].int();
+                        let value = values[(image * read + seen) * from + source].int()
+                            - i128::from(op.zero_point);
                         whole[target] += value * weights[row * taps + tap].int();
                         continue;
                     }
@@ -50,6 +51,16 @@ pub(super) fn conv(op: &Conv<usize>, operands: &[Operand]) -> Vec<Expected> {
                 }
             }
             if !is_float {
+                if let Some(ToBytes { scale, zero_point }) = op.to_bytes {
+                    let scale = operands[scale].values()[channel].float() as f32;
+                    let bias = bias.as_ref().map_or(0.0, |bias| bias[channel].float()) as f32;
+                    expected.extend(whole.into_iter().map(|sum| {
+                        let near =
+                            (sum as f32 * scale + bias).round_ties_even() + f32::from(zero_point);
+                        Expected::exact(Num::Int(i128::from(near as u8)))
+                    }));
+                    continue;
+                }
                 let bias = bias.as_ref().map_or(0, |bias| bias[channel].int());
                 let exact = |sum: i128| Expected::exact(Num::Int(wrapped(dst.dtype, sum + bias)));
                 expected.extend(whole.into_iter().map(exact));

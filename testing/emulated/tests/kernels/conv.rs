@@ -42,6 +42,8 @@ fn conv(dtype: DType, sizes: &Sizes, bias: bool, activation: Activation) -> Op<T
         groups,
         transposed,
         activation,
+        to_bytes: None,
+        zero_point: 0,
     }))
 }
 
@@ -179,6 +181,8 @@ fn each_channel_by_itself() {
                         16 => Activation::Relu,
                         _ => Activation::None,
                     },
+                    to_bytes: None,
+                    zero_point: 0,
                 })));
             }
         }
@@ -237,6 +241,8 @@ fn patches_are_multiplied_on_tensor_cores() {
             } else {
                 Activation::None
             },
+            to_bytes: None,
+            zero_point: 0,
         })));
     }
     // A line of samples.
@@ -253,6 +259,8 @@ fn patches_are_multiplied_on_tensor_cores() {
         groups: 1,
         transposed: false,
         activation: Activation::None,
+        to_bytes: None,
+        zero_point: 0,
     })));
     let limits = Limits {
         compute_units: 132,

@@ -136,6 +136,8 @@ fn convolution(
             true => Activation::Relu,
             false => Activation::None,
         },
+        to_bytes: None,
+        zero_point: 0,
     }
 }
 

@@ -353,6 +353,8 @@ mod tests {
             groups: 1,
             transposed: false,
             activation: Activation::None,
+            to_bytes: None,
+            zero_point: 0,
         };
         (conv, [src, dst, weight])
     }

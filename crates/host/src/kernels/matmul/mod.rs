@@ -74,7 +74,7 @@ pub(super) unsafe fn prepare(op: &MatMul, preparation: &Preparation<'_>) -> Opti
     #[cfg(target_arch = "x86_64")]
     if op.a.dtype() == DType::I8 && has_byte_dots() {
         // SAFETY: the elements are `i8`; the rest is passed on.
-        return unsafe { prepare_as::<quads::Dotted<true>>(op, preparation) };
+        return unsafe { prepare_as::<quads::Dotted>(op, preparation) };
     }
     // SAFETY: the view's element types are checked here; the rest is passed on.
     with_factor!(op.a.dtype(), T => Ok(unsafe { prepare_as::<T>(op, preparation) })).ok()?
@@ -96,9 +96,7 @@ pub(super) unsafe fn execute(
             DType::F32 => where_it_lies::<f32>(op, ready, team),
             DType::F64 => where_it_lies::<f64>(op, ready, team),
             #[cfg(target_arch = "x86_64")]
-            DType::I8 if has_byte_dots() => {
-                tiles(Batch::<quads::Dotted<true>>::new(op, ready), team)
-            }
+            DType::I8 if has_byte_dots() => tiles(Batch::<quads::Dotted>::new(op, ready), team),
             other => {
                 return with_factor!(other, T => {
                     tiles(Batch::<T>::new(op, ready), team);

@@ -1,42 +1,33 @@
 //! Products of bytes by instructions that multiply four neighbours with four and add all to a sum.
 //!
-//! They take the numbers of the left operand without sign. If those have one, they are packed as 128 more than they are, and what that is
-//! too much, 128 times the sum of each column, is counted beside the sums and taken from them.
+//! They take the numbers of the left operand without sign. Those of an `i8` are packed as 128 more than they are, and what that is too
+//! much, 128 times the sum of each column, is counted beside the sums and taken from them.
 
-use std::ops::Range;
+use std::ptr::null;
 
 use streampool_device::Activation;
 
-use super::blocked::{PackRows, tile_of};
 use super::factor::Factor;
 use super::multiply::{AHEAD, Earlier, Packed, Sums, Unit};
-use super::product::{Matrix, Product};
+use crate::kernels::byte_lanes::{ByteLanes, Narrow, Rounding, Wide};
 use crate::kernels::rows;
 use crate::kernels::simd::{Level, Machine, level};
 
-/// A byte, multiplied so: of the right operand with its sign, of the left operand if it is `SIGNED`.
+/// A byte with a sign, multiplied so.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(in crate::kernels) struct Dotted<const SIGNED: bool>(u8);
+pub(in crate::kernels) struct Dotted(u8);
 
 /// Four neighbours, and a sum of products of such.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(in crate::kernels) struct Quad<const SIGNED: bool>(i32);
-
-impl<const SIGNED: bool> Quad<SIGNED> {
-    /// Four neighbours of the left operand as they lie in memory.
-    #[inline(always)]
-    pub(in crate::kernels) fn of_left(bytes: [u8; 4]) -> Self {
-        Dotted::<SIGNED>::left_unit(Quad(i32::from_le_bytes(bytes)))
-    }
-}
+pub(in crate::kernels) struct Quad(i32);
 
 /// 128 more than each of four `i8`, without sign, for each.
 const MORE: i32 = 0x8080_8080_u32 as i32;
 
-impl<const SIGNED: bool> Factor for Dotted<SIGNED> {
-    type Unit = Quad<SIGNED>;
+impl Factor for Dotted {
+    type Unit = Quad;
     type Out = i32;
     const PER_UNIT: usize = 4;
     const IN_PLACE: bool = false;
@@ -44,42 +35,36 @@ impl<const SIGNED: bool> Factor for Dotted<SIGNED> {
     const PLANES: usize = 0;
 
     #[inline(always)]
-    fn unit(first: Self, rest: [Option<Self>; 3]) -> Quad<SIGNED> {
+    fn unit(first: Self, rest: [Option<Self>; 3]) -> Quad {
         let [second, third, fourth] = rest.map(|value| value.map_or(0, |value| value.0));
         Quad(i32::from_le_bytes([first.0, second, third, fourth]))
     }
 
     #[inline(always)]
-    fn left_unit(unit: Quad<SIGNED>) -> Quad<SIGNED> {
-        Quad(if SIGNED { unit.0 ^ MORE } else { unit.0 })
+    fn left_unit(unit: Quad) -> Quad {
+        Quad(unit.0 ^ MORE)
     }
 
     #[inline(always)]
-    fn scale(sum: Quad<SIGNED>, _: f64) -> Quad<SIGNED> {
+    fn scale(sum: Quad, _: f64) -> Quad {
         sum
     }
 
     #[inline(always)]
-    fn add(sum: Quad<SIGNED>, bias: i32) -> Quad<SIGNED> {
+    fn add(sum: Quad, bias: i32) -> Quad {
         Quad(sum.0.wrapping_add(bias))
     }
 
     #[inline(always)]
-    unsafe fn activate<M: Machine>(
-        _: Activation,
-        _: *mut Quad<SIGNED>,
-        _: (usize, usize),
-        _: usize,
-    ) {
-    }
+    unsafe fn activate<M: Machine>(_: Activation, _: *mut Quad, _: (usize, usize), _: usize) {}
 
     #[inline(always)]
-    fn narrow(sum: Quad<SIGNED>) -> i32 {
+    fn narrow(sum: Quad) -> i32 {
         sum.0
     }
 }
 
-impl<const SIGNED: bool> Unit for Quad<SIGNED> {
+impl Unit for Quad {
     const NOTHING: Self = Quad(0);
 
     fn block() -> (usize, usize) {
@@ -91,146 +76,249 @@ impl<const SIGNED: bool> Unit for Quad<SIGNED> {
 
     #[inline]
     unsafe fn multiply(operands: &Packed<Self>, sums: Sums<Self>, earlier: Earlier) {
+        let rows = Rows {
+            first: operands.a.cast(),
+            segments: &[0],
+            step: PACKED_STEP as isize,
+            count: operands.rows,
+        };
+        let columns = Columns {
+            at: operands.b.cast(),
+            first: null(),
+            units: operands.steps,
+            are_half: operands.half,
+        };
+        let to = To::Signed(sums, earlier);
         // SAFETY: this type is only multiplied where the level has the instructions; the rest the caller promises.
-        unsafe {
-            match level() {
-                Level::Avx512 => avx512::multiply(operands, sums, earlier),
-                _ => avx2::multiply(operands, sums, earlier),
-            }
+        unsafe { multiply(&rows, &columns, &to) }
+    }
+}
+
+/// Bytes from one packed row to the next.
+const PACKED_STEP: usize = size_of::<Quad>() * Quad::PANEL_STRIDE;
+
+/// Rows of bytes without sign, so many bytes apart.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Rows<'a> {
+    pub(in crate::kernels) first: *const u8,
+    /// Where units of a row lie side by side, from its beginning on.
+    pub(in crate::kernels) segments: &'a [isize],
+    pub(in crate::kernels) step: isize,
+    /// As many as [`block`](Unit::block) says, or fewer.
+    pub(in crate::kernels) count: usize,
+}
+
+/// A packed block of columns.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Columns {
+    pub(in crate::kernels) at: *const i32,
+    /// What their sums begin with, unless rows have a sign.
+    pub(in crate::kernels) first: *const i32,
+    /// Those of a segment of rows.
+    pub(in crate::kernels) units: usize,
+    /// Whether only the first half of them is wanted.
+    pub(in crate::kernels) are_half: bool,
+}
+
+/// What becomes of sums, of a block or fewer columns.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) enum To {
+    /// They are of bytes with a sign, and join others or not.
+    Signed(Sums<Quad>, Earlier),
+    /// A bias is added to each column.
+    Biased {
+        to: *mut i32,
+        row: isize,
+        columns: usize,
+        bias: *const i32,
+    },
+    /// They become bytes.
+    Bytes {
+        to: *mut u8,
+        row: isize,
+        columns: usize,
+        scale: *const f32,
+        more: *const f32,
+        zero_point: u8,
+    },
+}
+
+/// Multiplies rows with a block of columns. Biases and scales are those of a whole block.
+///
+/// # Safety
+/// The operands can be read, the results be written, and the machine has the instructions.
+pub(in crate::kernels) unsafe fn multiply(rows: &Rows<'_>, columns: &Columns, to: &To) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match level() {
+            Level::Avx512 => wide(rows, columns, to),
+            _ => narrow(rows, columns, to),
         }
     }
 }
 
-macro_rules! of_level {
-    (
-        $module:ident, $features:literal, [$($rows:literal)*], $width:literal, $zero:ident, $load:ident, $store:ident,
-        $splat:ident, $add:ident, $less:ident, $dots:ident
-    ) => {
-        mod $module {
-            use std::arch::x86_64::*;
-
-            use super::*;
-
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn multiply<const SIGNED: bool>(
-                operands: &Packed<Quad<SIGNED>>,
-                sums: Sums<Quad<SIGNED>>,
-                earlier: Earlier,
-            ) {
-                // SAFETY: passed on from the caller.
-                unsafe {
-                    match (operands.rows, operands.half) {
-                        $(
-                            ($rows, false) => block::<SIGNED, $rows, 2>(operands, sums, earlier),
-                            ($rows, true) => block::<SIGNED, $rows, 1>(operands, sums, earlier),
-                        )*
-                        _ => {}
-                    }
-                }
-            }
-
-            /// # Safety
-            /// As for [`Unit::multiply`], of so many rows and vectors of columns.
-            #[inline]
-            #[allow(clippy::needless_range_loop, reason = "a zip is called, not inlined, in builds of many units")]
-            #[target_feature(enable = $features)]
-            unsafe fn block<const SIGNED: bool, const R: usize, const V: usize>(
-                operands: &Packed<Quad<SIGNED>>,
-                sums: Sums<Quad<SIGNED>>,
-                earlier: Earlier,
-            ) {
-                let mut block = [[$zero(); V]; R];
-                let mut more = [$zero(); V];
-                let (mut a, mut b) = (operands.a.cast::<i32>(), operands.b.cast::<i32>());
-                // SAFETY: the caller promises that so many steps can be read of both operands, and sums be read and written.
-                unsafe {
-                    for _ in 0..operands.steps {
-                        let mut columns = [$zero(); V];
-                        for at in 0..V {
-                            columns[at] = $load(b.add(at * $width).cast());
-                            rows::fetch(b.wrapping_add(at * $width + AHEAD).cast());
-                            if SIGNED {
-                                more[at] = $dots(more[at], $splat(MORE), columns[at]);
-                            }
-                        }
-                        for row in 0..R {
-                            let x = $splat(*a.add(row * Quad::<SIGNED>::PANEL_STRIDE));
-                            for at in 0..V {
-                                block[row][at] = $dots(block[row][at], x, columns[at]);
-                            }
-                        }
-                        a = a.wrapping_add(1);
-                        b = b.wrapping_add(2 * $width);
-                    }
-                    for row in 0..R {
-                        for at in 0..V {
-                            let to: *mut i32 = sums.at.add(row * sums.row + at * $width).cast();
-                            let mut total = $less(block[row][at], more[at]);
-                            if earlier != Earlier::Lost {
-                                total = $add(total, $load(to.cast_const().cast()));
-                            }
-                            $store(to.cast(), total);
-                        }
-                    }
-                }
-            }
+/// All columns of a block, or the first half of them, for each number of rows.
+macro_rules! of_rows {
+    ($lanes:ident, $rows:ident, $columns:ident, $to:ident: $($count:literal)*) => {
+        match ($rows.count, $columns.are_half, matches!($to, To::Signed(..))) {
+            $(
+                ($count, false, false) => block::<$lanes, false, $count, 2>($rows, $columns, $to),
+                ($count, true, false) => block::<$lanes, false, $count, 1>($rows, $columns, $to),
+                ($count, false, true) => block::<$lanes, true, $count, 2>($rows, $columns, $to),
+                ($count, true, true) => block::<$lanes, true, $count, 1>($rows, $columns, $to),
+            )*
+            _ => {}
         }
     };
 }
 
-of_level!(
-    avx512,
-    "avx512f,avx512bw,avx512vl,avx512vnni",
-    [1 2 3 4 5 6 7 8 9 10 11 12],
-    16, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi32, _mm512_add_epi32, _mm512_sub_epi32,
-    _mm512_dpbusd_epi32
-);
-of_level!(
-    avx2,
-    "avx2,avxvnni",
-    [1 2 3 4],
-    8, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32, _mm256_add_epi32, _mm256_sub_epi32,
-    _mm256_dpbusd_avx_epi32
-);
-
-/// A product of gathered bytes without sign with packed weights.
-pub(in crate::kernels) struct Gathered {
-    /// Rows, columns, and units of each.
-    pub(in crate::kernels) sizes: [usize; 3],
-    /// Blocks of [`columns_of_a_block`] columns, for each unit those of a block side by side.
-    pub(in crate::kernels) weights: *const i32,
-    pub(in crate::kernels) to: *mut i32,
-    /// From row to row and from column to column of the result.
-    pub(in crate::kernels) strides: [isize; 2],
-    /// The bias of the first column, and from one to the next.
-    pub(in crate::kernels) bias: Option<(*mut i32, isize)>,
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn wide(rows: &Rows<'_>, columns: &Columns, to: &To) {
+    // SAFETY: the caller's promise; the function is only called where the features are.
+    unsafe { of_rows!(Wide, rows, columns, to: 1 2 3 4 5 6 7 8 9 10 11 12) }
 }
 
-/// Columns of a block on this machine.
-pub(in crate::kernels) fn columns_of_a_block() -> usize {
-    Quad::<false>::block().1
+#[target_feature(enable = "avx2,fma,avxvnni")]
+unsafe fn narrow(rows: &Rows<'_>, columns: &Columns, to: &To) {
+    // SAFETY: as above.
+    unsafe { of_rows!(Narrow, rows, columns, to: 1 2 3 4) }
 }
 
-impl Gathered {
-    /// Computes the tile with these rows and columns, which begin at whole blocks. `gather` writes units of rows, by the numbers of their
-    /// bytes.
-    ///
-    /// # Safety
-    /// The weights and the bias can be read, and the tile be written. What `gather` reads is there, and the machine has the instructions.
-    pub(in crate::kernels) unsafe fn tile(
-        &self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        gather: &PackRows<'_, Quad<false>>,
-    ) {
-        let [m, n, units] = self.sizes;
-        let [row, column] = self.strides;
-        let at = self.to;
-        let out = Matrix { at, row, column };
-        let sizes = [m, n, units * Dotted::<false>::PER_UNIT];
-        let product =
-            Product::<Dotted<false>>::of_gathered(sizes, self.weights.cast(), out, self.bias);
-        // SAFETY: passed on from the caller; the tile lies in the result.
-        unsafe { tile_of(&product, rows, columns, gather) }
+/// The same for each of `R` rows, at most twelve, written out: in a loop that is not, their sums would lie in memory.
+macro_rules! each_row {
+    (|$row:ident| $body:block) => {
+        each_row!(|$row| $body: 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    (|$row:ident| $body:block: $($number:literal)*) => {
+        $(if $number < R {
+            let $row: usize = $number;
+            $body
+        })*
+    };
+}
+
+/// `R` rows and `V` vectors of columns.
+///
+/// # Safety
+/// As for [`multiply`].
+#[allow(
+    clippy::needless_range_loop,
+    reason = "a zip is called, not inlined, in builds of many units"
+)]
+#[inline(always)]
+unsafe fn block<L: ByteLanes, const SIGNED: bool, const R: usize, const V: usize>(
+    rows: &Rows<'_>,
+    columns: &Columns,
+    to: &To,
+) {
+    // SAFETY: the caller promises that the units of all rows and columns can be read, and what is written, be written.
+    unsafe {
+        let mut firsts = [L::nothing(); V];
+        if !SIGNED {
+            for at in 0..V {
+                firsts[at] = L::load(columns.first.add(at * L::WIDTH));
+            }
+        }
+        let mut sums = [firsts; R];
+        let mut more = [L::nothing(); V];
+        let mut b = columns.at;
+        for &segment in rows.segments {
+            let begin = rows.first.wrapping_offset(segment);
+            // Two more rows are at once and twice the distance from each of these: as many addresses as registers hold.
+            let third = |row: isize| begin.wrapping_offset(row * rows.step);
+            let (mut first, mut fourth, mut seventh, mut tenth) =
+                (third(0), third(3), third(6), third(9));
+            for _ in 0..columns.units {
+                let mut some = [L::nothing(); V];
+                for at in 0..V {
+                    some[at] = L::load(b.add(at * L::WIDTH));
+                    rows::fetch(b.wrapping_add(at * L::WIDTH + AHEAD).cast());
+                    if SIGNED {
+                        more[at] = L::dots(more[at], L::all(MORE), some[at]);
+                    }
+                }
+                each_row!(|row| {
+                    let third = match row / 3 {
+                        0 => first,
+                        1 => fourth,
+                        2 => seventh,
+                        _ => tenth,
+                    };
+                    let at = match SIGNED {
+                        // Packed rows are always as far apart, which needs no address of its own.
+                        true => first.wrapping_add(row * PACKED_STEP),
+                        false => third.wrapping_offset((row % 3) as isize * rows.step),
+                    };
+                    let x = L::all(at.cast::<i32>().read_unaligned());
+                    for at in 0..V {
+                        sums[row][at] = L::dots(sums[row][at], x, some[at]);
+                    }
+                });
+                let next = |third: *const u8| third.wrapping_add(size_of::<Quad>());
+                (first, fourth) = (next(first), next(fourth));
+                (seventh, tenth) = (next(seventh), next(tenth));
+                b = b.wrapping_add(2 * L::WIDTH);
+            }
+        }
+        match *to {
+            To::Signed(earlier_sums, earlier) => {
+                each_row!(|row| {
+                    for at in 0..V {
+                        let to = earlier_sums.at.add(row * earlier_sums.row + at * L::WIDTH);
+                        let mut total = L::less(sums[row][at], more[at]);
+                        if earlier != Earlier::Lost {
+                            total = L::add(total, L::load(to.cast()));
+                        }
+                        L::store(total, to.cast(), L::WIDTH);
+                    }
+                });
+            }
+            To::Biased {
+                to,
+                row: step,
+                columns,
+                bias,
+            } => {
+                let mut biases = [L::nothing(); V];
+                for at in 0..V {
+                    biases[at] = L::load(bias.add(at * L::WIDTH));
+                }
+                each_row!(|row| {
+                    let to = to.offset(row as isize * step);
+                    for at in 0..V {
+                        let count = columns.saturating_sub(at * L::WIDTH);
+                        let sums = L::add(sums[row][at], biases[at]);
+                        L::store(sums, to.wrapping_add(at * L::WIDTH), count);
+                    }
+                });
+            }
+            To::Bytes {
+                to,
+                row: step,
+                columns,
+                scale,
+                more,
+                zero_point,
+            } => {
+                let rounding = Rounding::<L>::of(zero_point);
+                let mut ends = [[L::no_floats(); 2]; V];
+                for at in 0..V {
+                    let first = at * L::WIDTH;
+                    ends[at] = [
+                        L::load_floats(scale.add(first)),
+                        L::load_floats(more.add(first)),
+                    ];
+                }
+                each_row!(|row| {
+                    let to = to.offset(row as isize * step);
+                    for at in 0..V {
+                        let count = columns.saturating_sub(at * L::WIDTH);
+                        let [scale, more] = ends[at];
+                        let bytes = rounding.bytes(L::floats(sums[row][at]), scale, more);
+                        L::store_bytes(bytes, to.wrapping_add(at * L::WIDTH), count);
+                    }
+                });
+            }
+        }
     }
 }

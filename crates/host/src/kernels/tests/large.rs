@@ -204,6 +204,8 @@ fn convolutions() {
                 groups,
                 transposed,
                 activation: Activation::Relu,
+                to_bytes: None,
+                zero_point: 0,
             })));
         }
     }

@@ -6,7 +6,8 @@ use streampool_conformance::cases::Case;
 use streampool_conformance::rng::Rng;
 use streampool_device::{
     Activation, Along, Attention, Axes, Cell, Conv, DType, Dims, Direction, Interpolation, Linalg,
-    MatMul, Norm, NormKind, Op, Pool, PoolKind, ReduceKind, Resize, Rnn, Rounding, Slide, Window,
+    MatMul, Norm, NormKind, Op, Pool, PoolKind, ReduceKind, Resize, Rnn, Rounding, Slide, ToBytes,
+    Window,
 };
 
 use super::ops::{FLOATS, Tensor, run};
@@ -78,6 +79,8 @@ fn convolve(
         groups,
         transposed,
         activation: Activation::Relu,
+        to_bytes: None,
+        zero_point: 0,
     })));
 }
 
@@ -124,8 +127,10 @@ fn convolve_last(
 ) {
     convolve_last_of([DType::F32; 3], rng, channels, size, slides, last);
     if has_byte_dots() {
-        let bytes = [DType::U8, DType::I8, DType::I32];
-        convolve_last_of(bytes, rng, channels, size, slides, last);
+        for made in [DType::I32, DType::U8] {
+            let bytes = [DType::U8, DType::I8, made];
+            convolve_last_of(bytes, rng, channels, size, slides, last);
+        }
     }
 }
 
@@ -156,7 +161,10 @@ fn convolve_last_of(
     let kernel = slides.map(|slide| slide.kernel as usize);
     let weight = [groups * made, read, kernel[0], kernel[1]];
     let weight = Tensor::small(weights, &weight, rng);
-    let bias = Tensor::small(sums, &[groups * made], rng);
+    let makes_bytes = sums == DType::U8;
+    let bias = if makes_bytes { DType::F32 } else { sums };
+    let bias = Tensor::small(bias, &[groups * made], rng);
+    let scale = Tensor::of(DType::F32, &[groups * made], || rng.real(0.0, 4e-3));
     run(&Op::Conv(Box::new(Conv {
         src: src.view,
         weight: weight.view,
@@ -170,6 +178,11 @@ fn convolve_last_of(
             0 => Activation::Relu,
             _ => Activation::Silu,
         },
+        to_bytes: makes_bytes.then_some(ToBytes {
+            scale: scale.view,
+            zero_point: 90,
+        }),
+        zero_point: if makes_bytes { 101 } else { 0 },
     })));
 }
 
@@ -195,6 +208,7 @@ fn convolutions_with_channels_last() {
             [PADDED; 2],
             [STEPPING, PADDED],
             [five; 2],
+            [Slide { stride: 1, ..five }; 2],
             [wide; 2],
         ] {
             for last in [[true, true], [true, false], [false, true], [false, false]] {

@@ -34,6 +34,8 @@ fn conv(from: View, to: View) -> Op {
         groups: 1,
         transposed: false,
         activation: Activation::None,
+        to_bytes: None,
+        zero_point: 0,
     }))
 }
 

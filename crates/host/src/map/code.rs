@@ -14,6 +14,10 @@ pub(super) enum Code {
     Select(Lane),
     /// The product of two `f32`, rounded, and then the sum with a third.
     MulAdd,
+    /// The difference of two `f32`, rounded, and then the product with a third.
+    LessTimes,
+    /// The nearest whole number of an `f32`, and then the sum with another, as bytes.
+    Nearest(Lane),
     /// The larger of two `f32`, and then the smaller of that and a third.
     Between,
     /// An `f32` times a sixth of it and a half, but that between zero and one.
@@ -44,7 +48,8 @@ impl Code {
             }
             Code::Binary(_, lane) | Code::Compare(_, lane) => ([lane.size(), lane.size(), 0], 2),
             Code::Select(lane) => ([1, lane.size(), lane.size()], 3),
-            Code::MulAdd | Code::Between => ([4; 3], 3),
+            Code::MulAdd | Code::LessTimes | Code::Between => ([4; 3], 3),
+            Code::Nearest(_) => ([4, 4, 0], 2),
             Code::Load(_) => ([2, 0, 0], 1),
             Code::Store(_) | Code::Round(_) | Code::HardSwish => ([4, 0, 0], 1),
             Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => ([8, 0, 0], 1),
@@ -57,11 +62,14 @@ impl Code {
         match self {
             Code::Unary(Unary::IsNan | Unary::IsInf, _) | Code::Compare(..) => 1,
             Code::Unary(_, lane) | Code::Binary(_, lane) => lane.size(),
-            Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane.size(),
+            Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) | Code::Nearest(lane) => {
+                lane.size()
+            }
             Code::Load(_)
             | Code::Round(_)
             | Code::NarrowOdd
             | Code::MulAdd
+            | Code::LessTimes
             | Code::Between
             | Code::HardSwish => 4,
             Code::Store(_) => 2,
@@ -74,12 +82,15 @@ impl Code {
         match self {
             Code::Unary(Unary::IsNan | Unary::IsInf, _) | Code::Compare(..) => Lane::Bool,
             Code::Unary(_, lane) | Code::Binary(_, lane) => lane,
-            Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane,
+            Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) | Code::Nearest(lane) => {
+                lane
+            }
             Code::Load(_)
             | Code::Store(_)
             | Code::Round(_)
             | Code::NarrowOdd
             | Code::MulAdd
+            | Code::LessTimes
             | Code::Between
             | Code::HardSwish => Lane::F32,
             Code::WidenOdd | Code::WidenOddUnsigned => Lane::F64,
@@ -110,9 +121,11 @@ impl Code {
             Code::Binary(Binary::Div, lane) if !lane.is_float() => 5_000,
             Code::Binary(Binary::Div, lane) => 3 * wide(lane),
             Code::Binary(_, lane) | Code::Compare(_, lane) | Code::Select(lane) => wide(lane),
-            Code::Cast(..) | Code::Load(_) | Code::Store(_) | Code::Round(_) => 300,
+            Code::Cast(..) | Code::Load(_) | Code::Store(_) | Code::Round(_) | Code::Nearest(_) => {
+                300
+            }
             Code::Move(lane) => wide(lane),
-            Code::MulAdd | Code::Between | Code::HardSwish => wide(Lane::F32),
+            Code::MulAdd | Code::LessTimes | Code::Between | Code::HardSwish => wide(Lane::F32),
             Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => 600,
         }
     }

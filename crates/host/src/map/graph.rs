@@ -2,6 +2,7 @@
 //! it is constant.
 
 #![expect(
+    clippy::disallowed_macros,
     clippy::disallowed_methods,
     reason = "as long as an expression, which is bounded"
 )]
@@ -10,6 +11,7 @@ use std::collections::HashMap;
 
 use streampool_device::{Binary, DType, Expr, Node, Unary};
 
+use super::bytes::VALUES;
 use super::code::Code;
 use super::lane::{Half, Lane};
 use super::number;
@@ -168,10 +170,22 @@ impl Graph {
     fn joined(&self, code: Code, operands: &[Id]) -> Option<(Code, [Id; 3])> {
         const MUL: Code = Code::Binary(Binary::Mul, Lane::F32);
         const MAX: Code = Code::Binary(Binary::Max, Lane::F32);
+        const ADD: Code = Code::Binary(Binary::Add, Lane::F32);
+        const SUB: Code = Code::Binary(Binary::Sub, Lane::F32);
+        const ROUND: Code = Code::Unary(Unary::Round, Lane::F32);
         let inner = |id: Id, of: Code| match self.steps[id as usize] {
             Step::Apply(code, [x, y, _]) if code == of => Some((x, y)),
             _ => None,
         };
+        if let (Code::Cast(Lane::F32, byte @ (Lane::U8 | Lane::I8)), &[sum]) = (code, operands) {
+            let (left, right) = inner(sum, ADD)?;
+            return [(left, right), (right, left)]
+                .into_iter()
+                .find_map(|(whole, y)| match self.steps[whole as usize] {
+                    Step::Apply(ROUND, [x, ..]) => Some((Code::Nearest(byte), [x, y, 0])),
+                    _ => None,
+                });
+        }
         let &[left, right] = operands else {
             return None;
         };
@@ -184,10 +198,16 @@ impl Graph {
             Code::Binary(Binary::Min, Lane::F32) => {
                 inner(left, MAX).map(|(x, y)| (Code::Between, [x, y, right]))
             }
-            Code::Binary(Binary::Mul, Lane::F32) => [(left, right), (right, left)]
-                .into_iter()
-                .find(|&(x, gate)| self.is_hard_gate(x, gate))
-                .map(|(x, _)| (Code::HardSwish, [x, 0, 0])),
+            Code::Binary(Binary::Mul, Lane::F32) => {
+                let orders = [(left, right), (right, left)];
+                let swish = orders.iter().find(|&&(x, gate)| self.is_hard_gate(x, gate));
+                let swish = swish.map(|&(x, _)| (Code::HardSwish, [x, 0, 0]));
+                swish.or_else(|| {
+                    orders.iter().find_map(|&(difference, z)| {
+                        inner(difference, SUB).map(|(x, y)| (Code::LessTimes, [x, y, z]))
+                    })
+                })
+            }
             _ => None,
         }
     }
@@ -244,6 +264,28 @@ impl Graph {
         self.steps.push(step);
         self.known.insert(step, id);
         Ok(id)
+    }
+
+    /// The bits of the output for each value of the one input, which is of one byte.
+    pub(super) fn table(&self) -> Result<[u64; VALUES], String> {
+        let mut table = [0; VALUES];
+        let mut values = vec![0; self.steps.len()];
+        for (byte, result) in table.iter_mut().enumerate() {
+            for (id, step) in self.steps.iter().enumerate() {
+                values[id] = match *step {
+                    Step::Input(_) => byte as u64,
+                    Step::Const(_, bits) => bits,
+                    Step::Apply(code, operands) => {
+                        self.evaluate(code, operands.map(|operand| values[operand as usize]))?
+                    }
+                };
+            }
+            *result = self
+                .outputs
+                .first()
+                .map_or(0, |output| values[output.step as usize]);
+        }
+        Ok(table)
     }
 
     /// Executes one instruction now, with the very loop that would execute it later.

@@ -2,13 +2,14 @@
 //!
 //! An expression becomes a graph without duplicates, constants and dead values ([`graph`]), the graph a list
 //! of instructions over a few buffers ([`program`]), and each instruction a loop made for this processor
-//! ([`table`], [`machine`]). A call finds the fewest dimensions its operands share ([`plan`]), and executes
+//! ([`table`], [`machine`]); one that makes bytes of bytes becomes a table of them ([`bytes`]). A call finds the fewest dimensions its operands share ([`plan`]), and executes
 //! all instructions for one block of elements after the other ([`run`]). Contiguous operands are read and
 //! written where they are; others go through a buffer ([`stage`]).
 //!
 //! Each element's result depends on its operands alone: not on its place, its neighbours, the blocks, or the
 //! number of threads.
 
+mod bytes;
 mod casts;
 mod code;
 mod graph;

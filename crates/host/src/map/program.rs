@@ -8,6 +8,7 @@
 
 use streampool_device::{DType, Expr};
 
+use super::bytes::{self, Table};
 use super::code::Code;
 use super::graph::{Graph, Id, Source, Step};
 use super::lane::{Half, Lane};
@@ -47,6 +48,8 @@ pub(crate) struct Program {
     pub(super) width: usize,
     /// Roughly how long one element takes, in picoseconds.
     pub(super) cost: usize,
+    /// The one output for each value of the one input, in place of instructions.
+    pub(super) table: Option<Table>,
 }
 
 impl Program {
@@ -61,15 +64,25 @@ impl Program {
             ..
         } = allocation;
         let outputs = graph.outputs.iter().map(|source| source.dtype).collect();
-        Program::checked(
+        let program = Program::checked(
             expr.inputs().to_vec(),
             outputs,
             constants,
             registers,
             &code,
             level,
-        )
-        .ok_or_else(|| "the expression compiled to an invalid program".to_owned())
+        );
+        let mut program = program.ok_or("the expression compiled to an invalid program")?;
+        if let ([input], [output]) = (&program.inputs[..], &program.outputs[..])
+            && bytes::gain(*input, *output, program.cost, program.instructions.len())
+        {
+            program.table = Some(Table::of(&graph.table()?, *output));
+            program.instructions.clear();
+            program.constants.clear();
+            (program.registers, program.width) = (0, output.size());
+            program.cost = bytes::COST;
+        }
+        Ok(program)
     }
 
     /// The program of these parts, or `None` if an instruction names a slot that is not there or whose
@@ -147,6 +160,7 @@ impl Program {
             used,
             width,
             cost,
+            table: None,
         })
     }
 

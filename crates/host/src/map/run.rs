@@ -251,6 +251,10 @@ impl<'a> Call<'a> {
             if !again {
                 repeated = (position[inner], count);
             }
+            if let (Some(values), &[from, to]) = (&self.program.table, &*table) {
+                // SAFETY: the input is of bytes, the output of what the table has, and `count` of both lie in the space or are buffers.
+                unsafe { values.look_up(from, to, count) };
+            }
             for instruction in &self.program.instructions {
                 let [x, y, z] = instruction.operands.map(|slot| table[usize::from(slot)]);
                 let to = table[usize::from(instruction.to)];

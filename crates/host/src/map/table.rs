@@ -34,6 +34,33 @@ impl Call3<f32> for MulAdd {
     }
 }
 
+struct LessTimes;
+
+impl Call3<f32> for LessTimes {
+    #[inline(always)]
+    fn call(x: f32, y: f32, z: f32) -> f32 {
+        (x - y) * z
+    }
+}
+
+macro_rules! nearest {
+    ($name:ident, $to:ty) => {
+        struct $name;
+
+        impl Call2<f32> for $name {
+            type Output = $to;
+
+            #[inline(always)]
+            fn call<M: Machine>(x: f32, y: f32) -> $to {
+                <To<$to> as Call1<f32>>::call::<M>(Float::round::<M>(x) + y)
+            }
+        }
+    };
+}
+
+nearest!(NearestU8, u8);
+nearest!(NearestI8, i8);
+
 struct Between;
 
 impl Call3<f32> for Between {
@@ -106,6 +133,10 @@ fn of<I: Isa>(code: Code) -> Option<Entry> {
             _ => I::select::<u64>(),
         }),
         Code::MulAdd => Some(I::three::<f32, MulAdd>()),
+        Code::LessTimes => Some(I::three::<f32, LessTimes>()),
+        Code::Nearest(Lane::U8) => Some(I::two::<f32, NearestU8>()),
+        Code::Nearest(Lane::I8) => Some(I::two::<f32, NearestI8>()),
+        Code::Nearest(_) => None,
         Code::Between => Some(I::three::<f32, Between>()),
         Code::HardSwish => Some(I::one::<f32, HardSwish>()),
         Code::Cast(from, to) => match from {

@@ -7,6 +7,8 @@ use streampool_device::{
     Binary, Compare, DType, Expr, ExprBuilder, Layout, Node, Op, Scalar, Unary, Value, View,
 };
 
+use super::super::code::Code;
+use super::super::lane::Lane;
 use super::super::program::Program;
 use super::{BINARY, COMPARE, UNARY, floats, on_each_level, outputs};
 use crate::kernels::Bounds;
@@ -183,6 +185,78 @@ fn check(seed: u64, shape: &[usize], size: usize) {
 fn small_expressions() {
     for seed in 0..300 {
         check(seed, &[1 + seed as usize % 90], seed as usize % 40);
+    }
+}
+
+#[test]
+fn functions_of_bytes_are_tables() {
+    let mut rng = Rng::new(5);
+    for (from, to) in [
+        (DType::U8, DType::U8),
+        (DType::U8, DType::I8),
+        (DType::I8, DType::U8),
+        (DType::U8, DType::F32),
+    ] {
+        let mut expr = Expr::builder();
+        let x = expr.input(from).unwrap();
+        let [scale, step, zero] = [0.04, 0.3, 3.0].map(|it| expr.constant(it, DType::F32).unwrap());
+        let float = expr.cast(x, DType::F32).unwrap();
+        let scaled = expr.binary(Binary::Mul, float, scale).unwrap();
+        let smooth = expr.unary(Unary::Silu, scaled).unwrap();
+        let divided = expr.binary(Binary::Div, smooth, step).unwrap();
+        let whole = expr.unary(Unary::Round, divided).unwrap();
+        let moved = expr.binary(Binary::Add, whole, zero).unwrap();
+        let result = expr.cast(moved, to).unwrap();
+        let expr = Arc::new(expr.finish(&[result]).unwrap());
+        at_each_level(|level| {
+            assert!(Program::compile(&expr, level).unwrap().table.is_some());
+            for shape in [[7, 200], [1, 63], [2, 64]] {
+                let x = elements(from, &shape, &mut rng);
+                let rows = elements(from, &[shape[1], shape[0]], &mut rng).turned();
+                for x in [x, rows] {
+                    let results = outputs(&expr, &[&x], &shape);
+                    let values = node_by_node(&expr, std::slice::from_ref(&x), &shape);
+                    let expected = &values[result.index()];
+                    assert!(same(&results[0], expected), "{from} to {to} at {level:?}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn bytes_are_dequantised_and_quantised_in_few_passes() {
+    let mut rng = Rng::new(6);
+    for byte in [DType::U8, DType::I8] {
+        let mut expr = Expr::builder();
+        let x = expr.input(byte).unwrap();
+        let y = expr.input(DType::F32).unwrap();
+        let [zero, scale, step, half] =
+            [100.0, 0.1, 0.02, 0.5].map(|it| expr.constant(it, DType::F32).unwrap());
+        let float = expr.cast(x, DType::F32).unwrap();
+        let less = expr.binary(Binary::Sub, float, zero).unwrap();
+        let scaled = expr.binary(Binary::Mul, scale, less).unwrap();
+        let sum = expr.binary(Binary::Add, scaled, y).unwrap();
+        let divided = expr.binary(Binary::Div, sum, step).unwrap();
+        let whole = expr.unary(Unary::Round, divided).unwrap();
+        let moved = expr.binary(Binary::Add, half, whole).unwrap();
+        let result = expr.cast(moved, byte).unwrap();
+        let expr = Arc::new(expr.finish(&[result]).unwrap());
+        at_each_level(|level| {
+            let program = Program::compile(&expr, level).unwrap();
+            let codes: Vec<Code> = program.instructions.iter().map(|each| each.code).collect();
+            let lane = Lane::of(byte);
+            assert!(codes.contains(&Code::LessTimes), "{codes:?}");
+            assert!(codes.contains(&Code::Nearest(lane)), "{codes:?}");
+            let shape = [3, 91];
+            let inputs = [byte, DType::F32].map(|dtype| elements(dtype, &shape, &mut rng));
+            let results = outputs(&expr, &[&inputs[0], &inputs[1]], &shape);
+            let values = node_by_node(&expr, &inputs, &shape);
+            assert!(
+                same(&results[0], &values[result.index()]),
+                "{byte} at {level:?}"
+            );
+        });
     }
 }
 

@@ -6,7 +6,7 @@ use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
 use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::convolved_with;
 use super::heads::{by_pair, pairs_turned};
-use super::quantise::{conv_of_bytes, round_to_bytes};
+use super::quantise::{conv_of_bytes, linear_of_bytes, round_to_bytes};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -24,6 +24,7 @@ pub fn operator(op: &str) -> Option<Operator> {
             )?])
         },
         "ConvOfBytes" => conv_of_bytes,
+        "LinearOfBytes" => linear_of_bytes,
         "RoundToBytes" => round_to_bytes,
         "Attention" => attention,
         "EmptyRows" => empty_rows,

@@ -1,6 +1,6 @@
 //! Numbers in fewer bits, and products of those.
 
-use streampool_tensor::{ConvOptions, DType, Other, Padding, Scalar, Tensor};
+use streampool_tensor::{Activation, ConvOptions, DType, Other, Scalar, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::{convolved, kernel_of, spatial};
@@ -154,12 +154,15 @@ fn less_zero_as(
     Ok(wide.sub(&zero.to_dtype(dtype)?)?)
 }
 
-/// The convolution of integers, each less its zero point, exactly, as floats: of inputs and their zero points.
+/// The convolution of integers, each less its zero point, exactly, as floats or `i32`: of inputs and their zero points.
 fn integer_conv(
     call: &Call<'_>,
     x: (usize, usize),
     weight: (usize, usize),
 ) -> Result<Tensor, NodeError> {
+    if let Some(sums) = conv_as_bytes(call, x, weight)? {
+        return Ok(sums);
+    }
     let window: usize = call.given(weight.0)?.shape().iter().skip(1).product();
     // As long as sums are below 2^24, `f32` is exact.
     let dtype = if window <= (1 << 24) / (255 * 255) {
@@ -178,6 +181,50 @@ fn integer_conv(
         call.lift(&less_zero_as(values, zero, axis, dtype)?)
     };
     convolved(call, &operand(x, 1)?, &operand(weight, 0)?, None)
+}
+
+/// As [`integer_conv`] on a device that takes bytes without sign and weights with one, if all that is known is so.
+fn conv_as_bytes(
+    call: &Call<'_>,
+    (x, zero): (usize, usize),
+    (weight, weight_zero): (usize, usize),
+) -> Result<Option<Tensor>, NodeError> {
+    let (x, weight) = (call.input(x)?, call.given(weight)?);
+    let is_of_bytes = [x.dtype(), weight.dtype()] == [DType::U8, DType::I8];
+    if !takes_bytes(call) || !is_of_bytes || !(3..=4).contains(&x.rank()) {
+        return Ok(None);
+    }
+    let zero_point = match call.number(zero)? {
+        Some(zero) => zero.to_i64() as u8,
+        None if !call.has_input(zero) => 0,
+        None => return Ok(None),
+    };
+    if call.has_input(weight_zero) {
+        let zeros = call.given(weight_zero)?;
+        let zeros = (zeros.pool() == call.known_pool()).then(|| zeros.to_vec::<i8>());
+        if !zeros
+            .transpose()?
+            .is_some_and(|zeros| zeros.iter().all(|&zero| zero == 0))
+        {
+            return Ok(None);
+        }
+    }
+    let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
+    let options = ConvOptions {
+        stride: &sliding.stride,
+        padding: &sliding.padding,
+        dilation: &sliding.dilation,
+        groups: call.size_or("group", 1)?,
+        zero_point,
+        ..ConvOptions::default()
+    };
+    Ok(Some(x.conv(&call.lift(weight)?, &options)?))
+}
+
+/// Whether the device has convolutions of bytes.
+fn takes_bytes(call: &Call<'_>) -> bool {
+    let wanted = call.pool().device().channels_last();
+    wanted.dtypes.contains(&DType::U8)
 }
 
 fn qlinear_matmul(call: &Call<'_>) -> Outputs {
@@ -344,89 +391,115 @@ fn dequantized(call: &Call<'_>) -> Result<Tensor, NodeError> {
 /// A convolution of bytes, as the floats that they stand for: of the input with its scale and zero point, and weights with the scales of
 /// their channels. It is quantised if there are a scale and a zero point for that.
 pub fn conv_of_bytes(call: &Call<'_>) -> Outputs {
+    of_bytes(call, false)
+}
+
+/// As [`conv_of_bytes`], a product with a matrix.
+pub fn linear_of_bytes(call: &Call<'_>) -> Outputs {
+    of_bytes(call, true)
+}
+
+fn of_bytes(call: &Call<'_>, is_linear: bool) -> Outputs {
     let [Some(weight), Some(scales), bias] = call.beside([3, 4, 5])? else {
         return Err(NodeError::malformed("the weights", "left out", "a tensor"));
     };
-    let takes_bytes = call
-        .pool()
-        .device()
-        .channels_last()
-        .dtypes
-        .contains(&DType::U8);
+    let weight = &match is_linear && !call.flag_or("transB", false)? {
+        true => weight.transpose(0, 1)?,
+        false => weight.clone(),
+    };
     let quantised_by = call.number(6)?;
     let is_known =
         weight.pool() == call.known_pool() && quantised_by.is_some() == call.has_input(6);
-    let (Some(scale), Some(zero), true) =
-        (call.number(1)?, call.number(2)?, takes_bytes && is_known)
-    else {
+    let made = weight.dim(0)?;
+    let (Some(scale), Some(zero), true) = (
+        call.number(1)?,
+        call.number(2)?,
+        takes_bytes(call) && is_known,
+    ) else {
         let scales = along(scales, 0, weight.rank())?;
         let weight = call.lift(&weight.to_dtype(DType::F32)?.mul(&scales)?)?;
-        let bias = bias.map(|bias| call.lift(bias)).transpose()?;
-        let y = convolved(call, &dequantized(call)?, &weight, bias.as_ref())?;
-        return match call.has_input(7) {
-            true => Ok(vec![finished(
-                call,
-                &y.div(&along(call.input(6)?, 0, 0)?)?,
-            )?]),
-            false => Ok(vec![y]),
+        let (x, bias) = (
+            dequantized(call)?,
+            bias.map(|bias| call.lift(bias)).transpose()?,
+        );
+        let y = match is_linear {
+            true => x.matmul_with(
+                &weight.transpose(0, 1)?,
+                bias.as_ref(),
+                Activation::None,
+                1.0,
+            )?,
+            false => convolved(call, &x, &weight, bias.as_ref())?,
         };
+        return Ok(vec![match call.has_input(7) {
+            true => finished(call, &y.div(&Amount::of(call, 6, &y, DType::F32)?)?)?,
+            false => y,
+        }]);
     };
-    let (x, zero) = (call.input(0)?, zero.to_i64());
-    let mut sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
-    // What pads counts as zero, which is another byte.
-    let is_padded = sliding.padding.iter().any(|&pad| pad != (0, 0));
-    let x = match is_padded && zero != 0 {
+    let given = call.input(0)?;
+    // A row is a picture of one place.
+    let (x, weight) = &match is_linear {
         true => {
-            let padding = std::mem::take(&mut sliding.padding).into_iter();
-            let amounts = padding.map(|(before, after)| (before as isize, after as isize));
-            let amounts: Vec<_> = [(0, 0); 2].into_iter().chain(amounts).collect();
-            x.pad(&amounts, Padding::Constant(Scalar::Int(zero)))?
+            let read = given.dim(-1)?;
+            let rows = given.elem_count() / read.max(1);
+            (
+                given.reshape(&[rows, read, 1, 1])?,
+                weight.unsqueeze(2)?.unsqueeze(3)?,
+            )
         }
-        false => x.clone(),
+        false => (given.clone(), weight.clone()),
     };
-    let options = ConvOptions {
+    let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
+    let mut options = ConvOptions {
         stride: &sliding.stride,
         padding: &sliding.padding,
         dilation: &sliding.dilation,
         groups: call.size_or("group", 1)?,
+        zero_point: zero.to_i64() as u8,
         ..ConvOptions::default()
     };
-    let sums = x.conv(&call.lift(weight)?, &options)?;
-    // Of each sum, so much, and so much more: what the zero point adds is part of that.
     let mut times = along(scales, 0, 1)?.mul(scale)?;
-    let axes: Vec<isize> = (1..weight.rank() as isize).collect();
-    let of_zero = weight.to_dtype(DType::F64)?.sum(&axes, false)?.mul(-zero)?;
-    let mut more = of_zero.mul(&times.to_dtype(DType::F64)?)?;
-    if let Some(bias) = bias {
-        more = more.add(&bias.to_dtype(DType::F64)?)?;
-    }
+    let mut more = bias.cloned();
     if let Some(scale) = quantised_by {
         times = times.div(scale)?;
-        more = more.div(scale)?;
+        more = more.map(|bias| bias.div(scale)).transpose()?;
     }
-    let lift = |values: &Tensor| -> Result<Tensor, NodeError> {
-        let values = along(&values.to_dtype(DType::F32)?, 1, weight.rank())?;
-        call.lift(&values)
+    let for_each = |values: &Tensor| call.lift(&values.broadcast_to(&[made])?.contiguous()?);
+    let times = for_each(&times)?;
+    let more = more.as_ref().map(for_each).transpose()?;
+    let weight = call.lift(weight)?;
+    let byte = match call.number(7)? {
+        Some(zero) if call.given(7)?.dtype() == DType::U8 => Some(zero.to_i64() as u8),
+        _ => None,
     };
-    let y = sums
-        .to_dtype(DType::F32)?
-        .mul(&lift(&times)?)?
-        .add(&lift(&more)?)?;
-    Ok(vec![match quantised_by {
-        Some(_) => finished(call, &y)?,
-        None => y,
+    let y = match byte {
+        Some(zero_point) => {
+            options.bias = more.as_ref();
+            options.to_bytes = Some((&times, zero_point));
+            x.conv(&weight, &options)?
+        }
+        None => {
+            let sums = x.conv(&weight, &options)?.to_dtype(DType::F32)?;
+            let mut y = sums.mul(&along(&times, 1, weight.rank())?)?;
+            if let Some(more) = &more {
+                y = y.add(&along(more, 1, weight.rank())?)?;
+            }
+            match quantised_by {
+                Some(_) => finished(call, &y)?,
+                None => y,
+            }
+        }
+    };
+    Ok(vec![match (is_linear, given.shape()) {
+        (true, [leading @ .., _]) => y.reshape(&[leading, &[made]].concat())?,
+        _ => y,
     }])
 }
 
-/// The results of a convolution of bytes, over their scale, as bytes or as the floats that those stand for.
+/// The results of a convolution of bytes, over their scale, as bytes.
 fn finished(call: &Call<'_>, scaled: &Tensor) -> Result<Tensor, NodeError> {
-    match call.flag_or("dequantised", false)? {
-        true => whole_and_back(call, scaled, 6),
-        false => {
-            let zero = Amount::of(call, 7, scaled, DType::F32)?;
-            rounded_from(scaled, zero, call.given(7)?.dtype())
-        }
-    }
+    let zero = Amount::of(call, 7, scaled, DType::F32)?;
+    rounded_from(scaled, zero, call.given(7)?.dtype())
 }
 
 /// What is quantised and dequantised by the same scale and zero point.

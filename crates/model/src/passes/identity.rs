@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use streampool_tensor::DType;
 
-use crate::graph::{Domain, Graph, Node, ValueId};
+use crate::graph::{Domain, Graph, Node, Operator, ValueId};
 use crate::onnx;
 
 /// What makes truth values.
@@ -83,15 +83,22 @@ pub fn types(graph: &Graph) -> HashMap<ValueId, DType> {
     types
 }
 
+/// Whether a node is a convolution of bytes, or a product with a matrix of them.
+pub fn is_of_bytes(node: &Node) -> bool {
+    ["ConvOfBytes", "LinearOfBytes"]
+        .iter()
+        .any(|name| node.operator == Operator::fused(name))
+}
+
 /// The type of a node's first result, if it is certain.
 pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
     let of_input = |place: usize| types.get(&node.input(place)?).copied();
     match node.operator.domain {
         Domain::Onnx => {}
         // Of bytes it makes what their scale is, or what its result is quantised as.
-        Domain::Fused if node.operator.name == "ConvOfBytes" => {
-            let is_bytes = node.input(7).is_some() && node.int("dequantised", 0) == 0;
-            return of_input(if is_bytes { 7 } else { 1 });
+        Domain::Fused if is_of_bytes(node) => {
+            let place = if node.input(7).is_some() { 7 } else { 1 };
+            return of_input(place);
         }
         // What is joined gives what it is given.
         Domain::Fused => return of_input(0),

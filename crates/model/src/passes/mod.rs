@@ -85,7 +85,12 @@ fn simplify_within(graph: &mut Graph, known: &Pool, most_folded: u64) -> Result<
 /// One graph, and those inside its nodes.
 fn simplify_one(graph: &mut Graph, known: &Pool, report: &mut Report) -> Result<()> {
     if graph.nodes.iter().any(|node| node.is("DequantizeLinear")) {
-        rewrite(graph, known, report, &[quantised::fuse, quantised::round])?;
+        rewrite(
+            graph,
+            known,
+            report,
+            &[quantised::hoist, quantised::fuse, quantised::round],
+        )?;
     }
     sweep::sweep(graph, known, report, simplify_one)?;
     report.removed += dead::remove(graph);

@@ -7,6 +7,7 @@ mod draw;
 mod half;
 mod layers;
 mod norms;
+mod quantised;
 mod random;
 mod unchanged;
 

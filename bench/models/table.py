@@ -432,22 +432,37 @@ def classifier_of_bytes(name):
     return make
 
 
-for name in ["resnet18", "mobilenet_v2", "mobilenet_v3_small"]:
+for name in ["resnet18", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "shufflenet_v2_x0_5", "densenet121"]:
     TABLE[name.replace("_", "-") + "-u8s8"] = {"make": classifier_of_bytes(name), "group": "quantised", "room": 2e-2}
 
 
-@model("quantised", room=2e-2)
-def encoder_of_dynamic_bytes(path):
+def small_encoder(path):
+    """Three layers of 384."""
     import torch
-    from onnxruntime.quantization import QuantType, quantize_dynamic
     from transformers import BertConfig, BertModel
     torch.manual_seed(0)
     config = BertConfig(hidden_size=384, num_hidden_layers=3, num_attention_heads=12, intermediate_size=1536, vocab_size=1000)
     module = wrapped(BertModel(config).eval(), lambda inner, ids, mask: inner(ids, mask).last_hidden_state)
-    inputs = export(path + ".float", module, [torch.randint(1, 1000, (1, 128)), torch.ones(1, 128, dtype=torch.int64)],
-                    ["input_ids", "attention_mask"])
+    return export(path, module, [torch.randint(1, 1000, (1, 128)), torch.ones(1, 128, dtype=torch.int64)],
+                  ["input_ids", "attention_mask"])
+
+
+@model("quantised", room=2e-2)
+def encoder_of_dynamic_bytes(path):
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    inputs = small_encoder(path + ".float")
     quantize_dynamic(path + ".float", path, weight_type=QuantType.QInt8)
     return inputs
+
+
+@model("quantised", room=5e-2)
+def encoder_of_bytes(path):
+    from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+    inputs = small_encoder(path + ".plain")
+    quant_pre_process(path + ".plain", path + ".float", skip_symbolic_shape=True)
+    return calibrated(path, inputs, per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+                      op_types_to_quantize=["MatMul", "Gemm"])
 
 
 @model("quantised", room=1e-1)

@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use streampool_tensor::{Activation, ConvOptions, DType, Tensor};
+use streampool_tensor::{ConvOptions, DType, Tensor};
 
 use super::call::{Call, Operator, Outputs};
 use super::floats::by_floats;
@@ -28,27 +28,27 @@ pub fn convolved(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor, NodeError> {
-    convolved_with(call, x, weight, bias, Activation::None)
+    let options = ConvOptions {
+        bias,
+        ..ConvOptions::default()
+    };
+    convolved_with(call, x, weight, &options)
 }
 
-/// As [`convolved`], with an activation in the same launch.
+/// As [`convolved`], with what attributes do not say.
 pub fn convolved_with(
     call: &Call<'_>,
     x: &Tensor,
     weight: &Tensor,
-    bias: Option<&Tensor>,
-    activation: Activation,
+    options: &ConvOptions<'_>,
 ) -> Result<Tensor, NodeError> {
     let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
     let options = ConvOptions {
-        bias,
         stride: &sliding.stride,
         padding: &sliding.padding,
         dilation: &sliding.dilation,
         groups: call.size_or("group", 1)?,
-        activation,
-        zero_point: 0,
-        to_bytes: None,
+        ..*options
     };
     Ok(x.conv(weight, &options)?)
 }

@@ -1,7 +1,7 @@
 //! What the planner makes of several nodes.
 
 use half::{bf16, f16};
-use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
+use streampool_tensor::{Activation, AttentionOptions, ConvOptions, DType, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::convolved_with;
@@ -14,14 +14,12 @@ pub fn operator(op: &str) -> Option<Operator> {
         "Linear" => linear,
         "Conv" => |call| {
             let (x, weight) = (call.input(0)?, call.input(1)?);
-            let activation = activation(call)?;
-            Ok(vec![convolved_with(
-                call,
-                x,
-                weight,
-                call.optional(2)?,
-                activation,
-            )?])
+            let options = ConvOptions {
+                bias: call.optional(2)?,
+                activation: activation(call)?,
+                ..ConvOptions::default()
+            };
+            Ok(vec![convolved_with(call, x, weight, &options)?])
         },
         "ConvOfBytes" => conv_of_bytes,
         "LinearOfBytes" => linear_of_bytes,

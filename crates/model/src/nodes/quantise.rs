@@ -3,8 +3,7 @@
 use streampool_tensor::{Activation, ConvOptions, DType, Other, Scalar, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve};
-use super::conv::{convolved, kernel_of, spatial};
-use super::sliding::Sliding;
+use super::conv::{convolved, convolved_with};
 use crate::error::NodeError;
 use crate::onnx;
 
@@ -209,16 +208,12 @@ fn conv_as_bytes(
             return Ok(None);
         }
     }
-    let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
     let options = ConvOptions {
-        stride: &sliding.stride,
-        padding: &sliding.padding,
-        dilation: &sliding.dilation,
-        groups: call.size_or("group", 1)?,
         zero_point,
         ..ConvOptions::default()
     };
-    Ok(Some(x.conv(&call.lift(weight)?, &options)?))
+    let sums = convolved_with(call, x, &call.lift(weight)?, &options)?;
+    Ok(Some(sums))
 }
 
 /// Whether the device has convolutions of bytes.
@@ -449,12 +444,7 @@ fn of_bytes(call: &Call<'_>, is_linear: bool) -> Outputs {
         }
         false => (given.clone(), weight.clone()),
     };
-    let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
     let mut options = ConvOptions {
-        stride: &sliding.stride,
-        padding: &sliding.padding,
-        dilation: &sliding.dilation,
-        groups: call.size_or("group", 1)?,
         zero_point: zero.to_i64() as u8,
         ..ConvOptions::default()
     };
@@ -476,10 +466,10 @@ fn of_bytes(call: &Call<'_>, is_linear: bool) -> Outputs {
         Some(zero_point) => {
             options.bias = more.as_ref();
             options.to_bytes = Some((&times, zero_point));
-            x.conv(&weight, &options)?
+            convolved_with(call, x, &weight, &options)?
         }
         None => {
-            let sums = x.conv(&weight, &options)?.to_dtype(DType::F32)?;
+            let sums = convolved_with(call, x, &weight, &options)?.to_dtype(DType::F32)?;
             let mut y = sums.mul(&along(&times, 1, weight.rank())?)?;
             if let Some(more) = &more {
                 y = y.add(&along(more, 1, weight.rank())?)?;

@@ -1,6 +1,6 @@
 //! Products and convolutions, with what comes before and after them.
 
-use streampool_tensor::{Activation, Tensor};
+use streampool_tensor::{Activation, ConvOptions, Tensor};
 
 use super::super::call::{Call, Operator, Outputs};
 use super::super::conv::convolved_with;
@@ -59,7 +59,12 @@ fn conv(call: &Call<'_>) -> Outputs {
         ("HardSwish", None) => Activation::HardSwish,
         _ => Activation::None,
     };
-    let y = convolved_with(call, x, weight, bias, own)?;
+    let options = ConvOptions {
+        bias,
+        activation: own,
+        ..ConvOptions::default()
+    };
+    let y = convolved_with(call, x, weight, &options)?;
     if own != Activation::None {
         return Ok(vec![y]);
     }

@@ -1,6 +1,7 @@
 //! Products with a left operand that lies nowhere as a matrix: its rows are gathered as they are packed.
 
 use std::ops::Range;
+use std::ptr::null_mut;
 
 use streampool_device::Activation;
 
@@ -90,12 +91,31 @@ impl Gathering {
     }
 
     fn as_product(&self) -> Product<f32> {
+        let [m, n, k] = self.sizes;
         let [row, column] = self.strides;
-        let at = self.to;
-        let out = Matrix { at, row, column };
+        let nothing = Matrix {
+            at: null_mut(),
+            row: 0,
+            column: 0,
+        };
         Product {
+            m,
+            n,
+            k,
+            a: nothing,
+            b: nothing,
+            out: Matrix {
+                at: self.to,
+                row,
+                column,
+            },
+            bias: (self.bias).map(|(at, column)| Matrix { at, row: 0, column }),
+            alpha: 1.0,
             activation: self.activation,
-            ..Product::of_gathered(self.sizes, self.weights, out, self.bias)
+            ready_a: std::ptr::null(),
+            ready_b: self.weights,
+            in_one: false,
+            on_amx: false,
         }
     }
 

@@ -1,7 +1,5 @@
 //! One matrix product, and what happens to its sums before they are stored.
 
-use std::ptr::{null, null_mut};
-
 use streampool_device::Activation;
 
 use super::factor::{Factor, Lines, convert};
@@ -79,36 +77,6 @@ pub(super) struct Product<T: Factor> {
 unsafe impl<T: Factor> Sync for Product<T> {}
 
 impl<T: Factor> Product<T> {
-    /// One of rows that are gathered with packed columns, of so many rows, columns and elements of each; the bias is that of the first
-    /// column, and the distance to the next.
-    pub(super) fn of_gathered(
-        [m, n, k]: [usize; 3],
-        columns: *const T::Unit,
-        out: Matrix<T::Out>,
-        bias: Option<(*mut T::Out, isize)>,
-    ) -> Self {
-        let nothing = Matrix {
-            at: null_mut(),
-            row: 0,
-            column: 0,
-        };
-        Product {
-            m,
-            n,
-            k,
-            a: nothing,
-            b: nothing,
-            out,
-            bias: bias.map(|(at, column)| Matrix { at, row: 0, column }),
-            alpha: 1.0,
-            activation: Activation::None,
-            ready_a: null(),
-            ready_b: columns,
-            in_one: false,
-            on_amx: false,
-        }
-    }
-
     /// The product of the transposed operands in the other order, which is the transposed product.
     pub(super) fn transposed(self) -> Self {
         Product {

@@ -11,8 +11,6 @@ pub(super) trait ByteLanes {
     /// How many there are.
     const WIDTH: usize;
 
-    /// Sums of nothing.
-    unsafe fn nothing() -> Self::Whole;
     /// One number for all.
     unsafe fn all(number: i32) -> Self::Whole;
     /// # Safety
@@ -28,7 +26,7 @@ pub(super) trait ByteLanes {
     unsafe fn add(left: Self::Whole, right: Self::Whole) -> Self::Whole;
     unsafe fn less(left: Self::Whole, right: Self::Whole) -> Self::Whole;
 
-    unsafe fn no_floats() -> Self::Floats;
+    /// One number for all.
     unsafe fn all_floats(number: f32) -> Self::Floats;
     unsafe fn floats(numbers: Self::Whole) -> Self::Floats;
     /// # Safety
@@ -98,119 +96,128 @@ impl<L: ByteLanes> Rounding<L> {
     }
 }
 
-/// Instructions of AVX-512 with VNNI.
-pub(super) struct Wide;
+/// The lanes of one set of instructions, and how they are stored.
+macro_rules! lanes {
+    (
+        $(#[$doc:meta])* $name:ident, $whole:ty, $floats:ty, $width:literal,
+        $all:ident, $load:ident, $dots:ident, $add:ident, $less:ident, $all_floats:ident, $to_floats:ident, $load_floats:ident,
+        |$from:ident| $bytes:expr, $widened:ident, $meet:ident, $to_whole:ident, $product:ident, $sum:ident, $most:ident, $least:ident,
+        |$sums:ident, $to:ident, $count:ident| $store:expr, |$stored:ident, $place:ident, $some:ident| $store_bytes:expr
+    ) => {
+        $(#[$doc])*
+        pub(super) struct $name;
 
-impl ByteLanes for Wide {
-    type Whole = __m512i;
-    type Floats = __m512;
-    const WIDTH: usize = 16;
+        impl ByteLanes for $name {
+            type Whole = $whole;
+            type Floats = $floats;
+            const WIDTH: usize = $width;
 
-    #[inline(always)]
-    unsafe fn nothing() -> __m512i {
-        // SAFETY: the machine has the instructions, as the caller promises; so for all below.
-        unsafe { _mm512_setzero_si512() }
-    }
+            #[inline(always)]
+            unsafe fn all(number: i32) -> $whole {
+                // SAFETY: the machine has the instructions, as the caller promises; so for all below.
+                unsafe { $all(number) }
+            }
 
-    #[inline(always)]
-    unsafe fn all(number: i32) -> __m512i {
-        // SAFETY: as above.
-        unsafe { _mm512_set1_epi32(number) }
-    }
+            #[inline(always)]
+            unsafe fn load(from: *const i32) -> $whole {
+                // SAFETY: as above, and the numbers can be read.
+                unsafe { $load(from.cast()) }
+            }
 
-    #[inline(always)]
-    unsafe fn load(from: *const i32) -> __m512i {
-        // SAFETY: as above, and the numbers can be read.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
+            #[inline(always)]
+            unsafe fn store($sums: $whole, $to: *mut i32, $count: usize) {
+                // SAFETY: as above, and no more numbers are written than can be.
+                unsafe { $store }
+            }
 
-    #[inline(always)]
-    unsafe fn store(sums: __m512i, to: *mut i32, count: usize) {
-        // SAFETY: as above, and as many numbers as the mask names can be written.
-        unsafe { _mm512_mask_storeu_epi32(to, first(count), sums) }
-    }
+            #[inline(always)]
+            unsafe fn dots(sums: $whole, left: $whole, right: $whole) -> $whole {
+                // SAFETY: as above.
+                unsafe { $dots(sums, left, right) }
+            }
 
-    #[inline(always)]
-    unsafe fn dots(sums: __m512i, left: __m512i, right: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { _mm512_dpbusd_epi32(sums, left, right) }
-    }
+            #[inline(always)]
+            unsafe fn add(left: $whole, right: $whole) -> $whole {
+                // SAFETY: as above.
+                unsafe { $add(left, right) }
+            }
 
-    #[inline(always)]
-    unsafe fn add(left: __m512i, right: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { _mm512_add_epi32(left, right) }
-    }
+            #[inline(always)]
+            unsafe fn less(left: $whole, right: $whole) -> $whole {
+                // SAFETY: as above.
+                unsafe { $less(left, right) }
+            }
 
-    #[inline(always)]
-    unsafe fn less(left: __m512i, right: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { _mm512_sub_epi32(left, right) }
-    }
+            #[inline(always)]
+            unsafe fn all_floats(number: f32) -> $floats {
+                // SAFETY: as above.
+                unsafe { $all_floats(number) }
+            }
 
-    #[inline(always)]
-    unsafe fn no_floats() -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_setzero_ps() }
-    }
+            #[inline(always)]
+            unsafe fn floats(numbers: $whole) -> $floats {
+                // SAFETY: as above.
+                unsafe { $to_floats(numbers) }
+            }
 
-    #[inline(always)]
-    unsafe fn all_floats(number: f32) -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_set1_ps(number) }
-    }
+            #[inline(always)]
+            unsafe fn load_floats(from: *const f32) -> $floats {
+                // SAFETY: as above, and the floats can be read.
+                unsafe { $load_floats(from) }
+            }
 
-    #[inline(always)]
-    unsafe fn floats(numbers: __m512i) -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_cvtepi32_ps(numbers) }
-    }
+            #[inline(always)]
+            unsafe fn load_bytes($from: *const u8) -> $floats {
+                // SAFETY: as above, and the bytes can be read.
+                unsafe { $to_floats($widened($bytes)) }
+            }
 
-    #[inline(always)]
-    unsafe fn load_floats(from: *const f32) -> __m512 {
-        // SAFETY: as above, and the floats can be read.
-        unsafe { _mm512_loadu_ps(from) }
-    }
+            #[inline(always)]
+            unsafe fn meet(x: $floats, y: $floats, sum: $floats) -> $floats {
+                // SAFETY: as above.
+                unsafe { $meet(x, y, sum) }
+            }
 
-    #[inline(always)]
-    unsafe fn load_bytes(from: *const u8) -> __m512 {
-        // SAFETY: as above, and the bytes can be read.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))) }
-    }
+            #[inline(always)]
+            unsafe fn whole(floats: $floats) -> $whole {
+                // SAFETY: as above.
+                unsafe { $to_whole(floats) }
+            }
 
-    #[inline(always)]
-    unsafe fn meet(x: __m512, y: __m512, sum: __m512) -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_fmadd_ps(x, y, sum) }
-    }
+            #[inline(always)]
+            unsafe fn scaled(
+                floats: $floats,
+                scale: $floats,
+                more: $floats,
+                [least, most]: [$floats; 2],
+            ) -> $floats {
+                // SAFETY: as above.
+                unsafe {
+                    let scaled = $sum($product(floats, scale), more);
+                    // Of no number these instructions give the second operand.
+                    $least($most(scaled, least), most)
+                }
+            }
 
-    #[inline(always)]
-    unsafe fn whole(floats: __m512) -> __m512i {
-        // SAFETY: as above.
-        unsafe { _mm512_cvtps_epi32(floats) }
-    }
-
-    #[inline(always)]
-    unsafe fn scaled(
-        floats: __m512,
-        scale: __m512,
-        more: __m512,
-        [least, most]: [__m512; 2],
-    ) -> __m512 {
-        // SAFETY: as above.
-        unsafe {
-            let scaled = _mm512_add_ps(_mm512_mul_ps(floats, scale), more);
-            // Of no number these instructions give the second operand.
-            _mm512_min_ps(_mm512_max_ps(scaled, least), most)
+            #[inline(always)]
+            unsafe fn store_bytes($stored: $whole, $place: *mut u8, $some: usize) {
+                // SAFETY: as above, and no more bytes are written than can be.
+                unsafe { $store_bytes }
+            }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn store_bytes(bytes: __m512i, to: *mut u8, count: usize) {
-        // SAFETY: as above, and as many bytes as the mask names can be written.
-        unsafe { _mm_mask_storeu_epi8(to.cast(), first(count), _mm512_cvtepi32_epi8(bytes)) }
-    }
+    };
 }
+
+lanes!(
+    /// Instructions of AVX-512 with VNNI.
+    Wide, __m512i, __m512, 16,
+    _mm512_set1_epi32, _mm512_loadu_si512, _mm512_dpbusd_epi32, _mm512_add_epi32, _mm512_sub_epi32, _mm512_set1_ps,
+    _mm512_cvtepi32_ps, _mm512_loadu_ps,
+    |from| _mm_loadu_si128(from.cast()), _mm512_cvtepu8_epi32, _mm512_fmadd_ps, _mm512_cvtps_epi32, _mm512_mul_ps, _mm512_add_ps,
+    _mm512_max_ps, _mm512_min_ps,
+    |sums, to, count| _mm512_mask_storeu_epi32(to, first(count), sums),
+    |bytes, to, count| _mm_mask_storeu_epi8(to.cast(), first(count), _mm512_cvtepi32_epi8(bytes))
+);
 
 /// A mask of the first so many of sixteen.
 #[inline(always)]
@@ -218,130 +225,27 @@ fn first(count: usize) -> u16 {
     ((1u32 << count.min(16)) - 1) as u16
 }
 
-/// Instructions of AVX2 with AVX-VNNI.
-pub(super) struct Narrow;
-
-impl ByteLanes for Narrow {
-    type Whole = __m256i;
-    type Floats = __m256;
-    const WIDTH: usize = 8;
-
-    #[inline(always)]
-    unsafe fn nothing() -> __m256i {
-        // SAFETY: the machine has the instructions, as the caller promises; so for all below.
-        unsafe { _mm256_setzero_si256() }
-    }
-
-    #[inline(always)]
-    unsafe fn all(number: i32) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_set1_epi32(number) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const i32) -> __m256i {
-        // SAFETY: as above, and the numbers can be read.
-        unsafe { _mm256_loadu_si256(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(sums: __m256i, to: *mut i32, count: usize) {
-        // SAFETY: as above, and as many numbers as are stored can be written.
-        unsafe {
-            if count >= 8 {
-                return _mm256_storeu_si256(to.cast(), sums);
-            }
-            let mut all = [0i32; 8];
-            _mm256_storeu_si256(all.as_mut_ptr().cast(), sums);
-            std::ptr::copy_nonoverlapping(all.as_ptr(), to, count);
+lanes!(
+    /// Instructions of AVX2 with AVX-VNNI.
+    Narrow, __m256i, __m256, 8,
+    _mm256_set1_epi32, _mm256_loadu_si256, _mm256_dpbusd_avx_epi32, _mm256_add_epi32, _mm256_sub_epi32, _mm256_set1_ps,
+    _mm256_cvtepi32_ps, _mm256_loadu_ps,
+    |from| _mm_loadl_epi64(from.cast()), _mm256_cvtepu8_epi32, _mm256_fmadd_ps, _mm256_cvtps_epi32, _mm256_mul_ps, _mm256_add_ps,
+    _mm256_max_ps, _mm256_min_ps,
+    |sums, to, count| {
+        if count >= 8 {
+            return _mm256_storeu_si256(to.cast(), sums);
         }
+        let mut all = [0i32; 8];
+        _mm256_storeu_si256(all.as_mut_ptr().cast(), sums);
+        std::ptr::copy_nonoverlapping(all.as_ptr(), to, count);
+    },
+    |bytes, to, count| {
+        let pairs = _mm_packus_epi32(
+            _mm256_castsi256_si128(bytes),
+            _mm256_extracti128_si256::<1>(bytes),
+        );
+        let all = _mm_cvtsi128_si64(_mm_packus_epi16(pairs, pairs)).to_le_bytes();
+        std::ptr::copy_nonoverlapping(all.as_ptr(), to, count.min(8));
     }
-
-    #[inline(always)]
-    unsafe fn dots(sums: __m256i, left: __m256i, right: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_dpbusd_avx_epi32(sums, left, right) }
-    }
-
-    #[inline(always)]
-    unsafe fn add(left: __m256i, right: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_add_epi32(left, right) }
-    }
-
-    #[inline(always)]
-    unsafe fn less(left: __m256i, right: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_sub_epi32(left, right) }
-    }
-
-    #[inline(always)]
-    unsafe fn no_floats() -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_setzero_ps() }
-    }
-
-    #[inline(always)]
-    unsafe fn all_floats(number: f32) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_set1_ps(number) }
-    }
-
-    #[inline(always)]
-    unsafe fn floats(numbers: __m256i) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_cvtepi32_ps(numbers) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_floats(from: *const f32) -> __m256 {
-        // SAFETY: as above, and the floats can be read.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_bytes(from: *const u8) -> __m256 {
-        // SAFETY: as above, and the bytes can be read.
-        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))) }
-    }
-
-    #[inline(always)]
-    unsafe fn meet(x: __m256, y: __m256, sum: __m256) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_fmadd_ps(x, y, sum) }
-    }
-
-    #[inline(always)]
-    unsafe fn whole(floats: __m256) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_cvtps_epi32(floats) }
-    }
-
-    #[inline(always)]
-    unsafe fn scaled(
-        floats: __m256,
-        scale: __m256,
-        more: __m256,
-        [least, most]: [__m256; 2],
-    ) -> __m256 {
-        // SAFETY: as above.
-        unsafe {
-            let scaled = _mm256_add_ps(_mm256_mul_ps(floats, scale), more);
-            // Of no number these instructions give the second operand.
-            _mm256_min_ps(_mm256_max_ps(scaled, least), most)
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store_bytes(bytes: __m256i, to: *mut u8, count: usize) {
-        // SAFETY: as above, and as many bytes as are stored can be written.
-        unsafe {
-            let pairs = _mm_packus_epi32(
-                _mm256_castsi256_si128(bytes),
-                _mm256_extracti128_si256::<1>(bytes),
-            );
-            let all = _mm_cvtsi128_si64(_mm_packus_epi16(pairs, pairs)).to_le_bytes();
-            std::ptr::copy_nonoverlapping(all.as_ptr(), to, count.min(8));
-        }
-    }
-}
+);

@@ -205,14 +205,8 @@ impl Each {
 
     /// The taps by which a result sees something.
     fn seen(&self, axis: usize, result: usize) -> Range<usize> {
-        let slide = &self.slides[axis];
-        let (begin, dilation) = (self.begin(axis, result), slide.dilation as usize);
-        let before = |limit: isize| {
-            let distance = usize::try_from(limit - begin).unwrap_or(0);
-            distance.div_ceil(dilation).min(slide.kernel as usize)
-        };
-        let end = before(self.sizes[axis] as isize);
-        before(0).min(end)..end
+        let begin = self.begin(axis, result);
+        seen(&self.slides[axis], begin, self.sizes[axis])
     }
 
     /// The results of a line that see something by all taps.
@@ -401,6 +395,18 @@ impl Each {
             unsafe { activated(at, length, self.activation) };
         }
     }
+}
+
+/// The taps of a window that begins there by which it sees something of so many places.
+#[inline(always)]
+pub(super) fn seen(slide: &Slide, begin: isize, places: usize) -> Range<usize> {
+    let dilation = slide.dilation as usize;
+    let before = |limit: isize| {
+        let distance = usize::try_from(limit - begin).unwrap_or(0);
+        distance.div_ceil(dilation).min(slide.kernel as usize)
+    };
+    let end = before(places as isize);
+    before(0).min(end)..end
 }
 
 #[cfg(target_arch = "x86_64")]

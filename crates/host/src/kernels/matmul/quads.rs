@@ -213,14 +213,14 @@ unsafe fn block<L: ByteLanes, const SIGNED: bool, const R: usize, const V: usize
 ) {
     // SAFETY: the caller promises that the units of all rows and columns can be read, and what is written, be written.
     unsafe {
-        let mut firsts = [L::nothing(); V];
+        let mut firsts = [L::all(0); V];
         if !SIGNED {
             for at in 0..V {
                 firsts[at] = L::load(columns.first.add(at * L::WIDTH));
             }
         }
         let mut sums = [firsts; R];
-        let mut more = [L::nothing(); V];
+        let mut more = [L::all(0); V];
         let mut b = columns.at;
         for &segment in rows.segments {
             let begin = rows.first.wrapping_offset(segment);
@@ -229,7 +229,7 @@ unsafe fn block<L: ByteLanes, const SIGNED: bool, const R: usize, const V: usize
             let (mut first, mut fourth, mut seventh, mut tenth) =
                 (third(0), third(3), third(6), third(9));
             for _ in 0..columns.units {
-                let mut some = [L::nothing(); V];
+                let mut some = [L::all(0); V];
                 for at in 0..V {
                     some[at] = L::load(b.add(at * L::WIDTH));
                     rows::fetch(b.wrapping_add(at * L::WIDTH + AHEAD).cast());
@@ -279,7 +279,7 @@ unsafe fn block<L: ByteLanes, const SIGNED: bool, const R: usize, const V: usize
                 columns,
                 bias,
             } => {
-                let mut biases = [L::nothing(); V];
+                let mut biases = [L::all(0); V];
                 for at in 0..V {
                     biases[at] = L::load(bias.add(at * L::WIDTH));
                 }
@@ -301,7 +301,7 @@ unsafe fn block<L: ByteLanes, const SIGNED: bool, const R: usize, const V: usize
                 zero_point,
             } => {
                 let rounding = Rounding::<L>::of(zero_point);
-                let mut ends = [[L::no_floats(); 2]; V];
+                let mut ends = [[L::all_floats(0.0); 2]; V];
                 for at in 0..V {
                     let first = at * L::WIDTH;
                     ends[at] = [

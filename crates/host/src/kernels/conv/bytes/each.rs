@@ -8,6 +8,7 @@ use streampool_device::{Conv, Slide};
 use super::operands::{Ends, LEAST_CHANNELS, Seen};
 use crate::given_up::Steps;
 use crate::kernels::byte_lanes::{ByteLanes, Narrow, Rounding, Wide};
+use crate::kernels::conv::each::seen;
 use crate::kernels::conv::then::Call;
 use crate::kernels::matmul::quads::To;
 use crate::kernels::simd::{Level, level};
@@ -122,14 +123,8 @@ impl Each {
     /// The taps by which a result sees something.
     #[inline(always)]
     fn taps(&self, axis: usize, result: usize) -> Range<usize> {
-        let slide = &self.slides[axis];
-        let (begin, dilation) = (self.begin(axis, result), slide.dilation as usize);
-        let before = |limit: isize| {
-            let distance = usize::try_from(limit - begin).unwrap_or(0);
-            distance.div_ceil(dilation).min(slide.kernel as usize)
-        };
-        let end = before(self.seen.sizes[axis] as isize);
-        before(0).min(end)..end
+        let begin = self.begin(axis, result);
+        seen(&self.slides[axis], begin, self.seen.sizes[axis])
     }
 
     /// # Safety
@@ -191,7 +186,7 @@ impl Each {
             let channel = channel.min(self.channels - V * L::WIDTH);
             // SAFETY: channels, places and taps exist; there are as many channels as lanes.
             unsafe {
-                let mut sums = [[L::no_floats(); V]; P];
+                let mut sums = [[L::all_floats(0.0); V]; P];
                 for vector in 0..V {
                     let first = self.first::<L>(part, channel + vector * L::WIDTH);
                     for index in 0..P {
@@ -214,7 +209,7 @@ impl Each {
                     }
                 }
                 for vector in 0..V {
-                    let mut of_vector = [L::no_floats(); P];
+                    let mut of_vector = [L::all_floats(0.0); P];
                     for index in 0..P {
                         of_vector[index] = sums[index][vector];
                     }
@@ -244,7 +239,7 @@ impl Each {
             unsafe {
                 let mut sums = [self.first::<L>(part, channel); PLACES];
                 for down in part.down.clone() {
-                    let mut weights = [L::no_floats(); K];
+                    let mut weights = [L::all_floats(0.0); K];
                     for along in 0..K {
                         weights[along] = L::load_floats(self.weight(down, along, channel));
                     }
@@ -287,7 +282,7 @@ impl Each {
     unsafe fn first<L: ByteLanes>(&self, part: &Part<'_>, channel: usize) -> L::Floats {
         // SAFETY: channels and taps exist; the rest the caller promises.
         unsafe {
-            let mut first = L::no_floats();
+            let mut first = L::all_floats(0.0);
             let [down, along] = &self.slides;
             let all = (down.kernel as usize, along.kernel as usize);
             if (part.down.len(), part.along.len()) == all {
@@ -356,14 +351,8 @@ impl Each {
                     }
                 }
             }
-            if beside == 1 {
-                return;
-            }
-            for result in 0..P * L::WIDTH {
-                let (index, lane) = (result / L::WIDTH, result % L::WIDTH);
-                let at = (index as isize * place + lane as isize * beside) * size as isize;
-                let from = own.wrapping_add(result * size);
-                std::ptr::copy_nonoverlapping(from, to.wrapping_offset(at), size);
+            if beside != 1 {
+                self.ends.spread(own, (P, L::WIDTH), to, [place, beside]);
             }
         }
     }

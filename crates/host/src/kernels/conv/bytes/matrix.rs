@@ -186,13 +186,7 @@ pub(super) unsafe fn run(
                     let mut own = [0i32; MAX_ROWS * MAX_COLUMNS];
                     let own = own.as_mut_ptr().cast::<u8>();
                     multiply(&rows, &block, &ends.to(place, own, count as isize, count));
-                    for result in 0..range.len() * count {
-                        let (row, column) = (result / count, result % count);
-                        let at = row as isize * to_step + column as isize * strides[1];
-                        let from = own.wrapping_add(result * ends.size());
-                        let to = to.wrapping_offset(at * size);
-                        std::ptr::copy_nonoverlapping(from, to, ends.size());
-                    }
+                    ends.spread(own, (range.len(), count), to, [to_step, strides[1]]);
                 }
             }
         }

@@ -163,6 +163,28 @@ impl Ends {
         }
     }
 
+    /// Copies rows of results that lie side by side to where they lie so far apart, from row to row and from column to column.
+    ///
+    /// # Safety
+    /// They can be read, and the results be written.
+    pub(super) unsafe fn spread(
+        &self,
+        from: *const u8,
+        (rows, columns): (usize, usize),
+        to: *mut u8,
+        steps: [isize; 2],
+    ) {
+        let size = self.size();
+        for result in 0..rows * columns {
+            let (row, column) = (result / columns, result % columns);
+            let at = row as isize * steps[0] + column as isize * steps[1];
+            let from = from.wrapping_add(result * size);
+            let to = to.wrapping_offset(at * size as isize);
+            // SAFETY: passed on from the caller.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, size) };
+        }
+    }
+
     /// Bytes of a result.
     pub(super) fn size(&self) -> usize {
         match self.zero_point {
